@@ -1,0 +1,93 @@
+"""Two kinds of time and no third: naive local (a wall clock reading) and UTC (an instant).
+
+Aware local datetimes are welcome at the door and turned into UTC there: Python compares and subtracts them by
+their wall clock when the zones are equal, which is wrong twice a year.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+
+from duebox.when.errors import WrongKindOfTime
+
+A_DAY = timedelta(days=1)
+A_WEEK = timedelta(days=7)
+NO_TIME = timedelta(0)
+# Beyond it a local time may have no UTC twin inside Python's calendar.
+LAST_YEAR = 9998
+
+
+def instant(value: datetime, what: str = "This time") -> datetime:
+    """The UTC instant of an aware datetime; a naive one is refused."""
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise WrongKindOfTime(
+            f"{what} is {value!r}, which names no instant; pass an aware datetime, "
+            "such as datetime(2026, 3, 8, 9, tzinfo=UTC)."
+        )
+    return value.astimezone(UTC)
+
+
+def wall(value: datetime, what: str = "This time") -> datetime:
+    """A naive local datetime; an aware one is refused."""
+    if not isinstance(value, datetime) or value.tzinfo is not None:
+        raise WrongKindOfTime(
+            f"{what} is {value!r}, which is not a naive local time; pass a naive datetime "
+            "such as datetime(2026, 3, 8, 9) and give the zone separately."
+        )
+    # Which reading is meant is the fold policy's business, not the value's.
+    return value.replace(fold=0)
+
+
+def day(value: date | str, what: str = "This date") -> date:
+    """A plain calendar date, or its ISO text."""
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise WrongKindOfTime(f"{what} is {value!r}, not a date; write it as 2026-03-08.") from None
+    if isinstance(value, datetime) or not isinstance(value, date):
+        raise WrongKindOfTime(f"{what} is {value!r}, not a plain date; pass a date such as date(2026, 3, 8).")
+    return value
+
+
+def time_of_day(value: time | str, what: str = "This time of day") -> time:
+    """A naive time of day, or its ISO text such as 09:00."""
+    if isinstance(value, str):
+        try:
+            value = time.fromisoformat(value)
+        except ValueError:
+            raise WrongKindOfTime(f"{what} is {value!r}, not a time of day; write it as 09:00.") from None
+    if not isinstance(value, time) or value.tzinfo is not None:
+        raise WrongKindOfTime(
+            f"{what} is {value!r}, not a naive time of day; pass time(9) and give the zone separately."
+        )
+    return value.replace(fold=0)
+
+
+def times_of_day(value: time | str | tuple[time | str, ...] | list[str], what: str = "at") -> tuple[time, ...]:
+    """One or more times of day, sorted, each once."""
+    given = (value,) if isinstance(value, time | str) else tuple(value)
+    if not given:
+        raise WrongKindOfTime(f"{what} is empty; give at least one time of day such as 09:00.")
+    return tuple(sorted({time_of_day(one, what) for one in given}))
+
+
+def write(value: datetime) -> str:
+    """A datetime as JSON text: instants end in Z, local times in nothing."""
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def read(text: str, what: str = "This time") -> datetime:
+    """The datetime in ISO text, short form included: aware (UTC) if it carries an offset, else naive."""
+    try:
+        value = datetime.fromisoformat(text)
+    except (ValueError, TypeError):
+        raise WrongKindOfTime(f"{what} is {text!r}, not a time; write it as 2026-03-08T09:00:00.") from None
+    return value if value.tzinfo is None else value.astimezone(UTC)
+
+
+def short(value: datetime) -> str:
+    """Local text without trailing zero seconds, for keys and people."""
+    return value.isoformat(timespec="auto" if value.second or value.microsecond else "minutes")
