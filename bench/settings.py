@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from duebox import embedded
+
+FOLDER = Path(os.environ.get("DUEBOX_BENCH_FOLDER", Path(__file__).parent.parent / ".duebox" / "bench"))
+
+SECRET_KEY = "not a secret: benchmarks only"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = ["duebox", "bench"]
+# The server of bench-sized machines; fsync and synchronous_commit stay on.
+DATABASES = {"default": embedded.start(FOLDER, settings={"shared_buffers": "1GB"}).database("bench")}
+DUEBOX: dict[str, object] = {}

@@ -1,0 +1,5 @@
+"""A small clinic: patients, doctors, appointments, invoices, and what happens because of them, and when.
+
+The map: `models` and `views/` are the business, `handlers/` react to its events, `plans` and `sweeps` bring what is
+due, `outside` stands for mail and SMS, and `demo/` brings it all to life on an embedded PostgreSQL.
+"""

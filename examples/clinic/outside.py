@@ -1,0 +1,40 @@
+"""The world outside the database, played by a folder: mail and text messages become files in `OUTBOX`.
+
+A message carries an id made of the event and the kind. Sending the same one again replaces it, so that a handler
+that runs twice, which no outbox can rule out, still sends one message.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from duebox import Fact
+
+
+class GatewayBusy(Exception):
+    """The SMS gateway has no room; ask again in a moment."""
+
+
+def mail(event: Fact, *, to: str, text: str) -> None:
+    _post(f"mail-{event.id}.txt", f"To: {to}\n\n{text}\n")
+
+
+def sms(event: Fact, *, to: str, text: str) -> None:
+    if to.endswith("7") and not _knocked_before(event):
+        raise GatewayBusy(f"no free line to {to}")
+    _post(f"sms-{event.id}.txt", f"To: {to}\n\n{text}\n")
+
+
+def _post(name: str, text: str) -> None:
+    settings.OUTBOX.mkdir(parents=True, exist_ok=True)
+    (settings.OUTBOX / name).write_text(text)
+
+
+def _knocked_before(event: Fact) -> bool:
+    """This gateway is busy the first time it hears of a message, for numbers that end in 7."""
+    knock = settings.OUTBOX / f"busy-{event.id}"
+    if knock.exists():
+        return True
+    settings.OUTBOX.mkdir(parents=True, exist_ok=True)
+    knock.touch()
+    return False

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+
+class Refused(Exception):
+    """Raise it in a view: the transaction rolls back, its events with it, and the visitor is told why."""
+
+    def __init__(self, reason: str, *, status: int = 409) -> None:
+        self.status = status
+        super().__init__(reason)
+
+
+class RefusalMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, Refused):
+            return JsonResponse({"refused": str(exception)}, status=exception.status)
+        return None

@@ -1,0 +1,1 @@
+"""What visitors do. Every view changes rows and says so with an event, in the one transaction of its request."""

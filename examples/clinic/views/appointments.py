@@ -1,0 +1,88 @@
+"""Appointments: booked, moved, cancelled, attended. Their reminders are nobody's concern here: see `plans`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_POST
+
+import duebox
+from examples.clinic import forms
+from examples.clinic.models import Appointment, Doctor, Patient
+from examples.clinic.refusals import Refused
+
+
+@require_POST
+def book(request: HttpRequest) -> HttpResponse:
+    """One or several at once: if one cannot be had, none is booked, and no event of the others is left."""
+    patient = get_object_or_404(Patient, pk=forms.number(request, "patient"))
+    doctor = get_object_or_404(Doctor, pk=forms.field(request, "doctor"))
+    moments = [forms.moment(text, doctor.zone) for text in request.POST.getlist("starts_at") or [""]]
+    wanted = [Appointment(patient=patient, doctor=doctor, starts_at=moment) for moment in moments]
+    references = [_book(each, key=f"{forms.key(request)}/{number}") for number, each in enumerate(wanted, start=1)]
+    return forms.answer(request, {"appointments": references})
+
+
+def _book(wanted: Appointment, *, key: str) -> str:
+    booked = duebox.emit("appointment.booked", _data(wanted), about=wanted, key=key, on_conflict="first")
+    if not booked.created:
+        return str(booked.data["reference"])  # the second click: answer what the first one got
+    _save(wanted, force_insert=True)
+    return wanted.reference
+
+
+def _save(appointment: Appointment, **how: Any) -> None:
+    try:
+        appointment.save(**how)
+    except IntegrityError:
+        raise Refused(f"{appointment.doctor} is not free at {appointment.starts_at:%H:%M:%S}") from None
+
+
+@require_POST
+def reschedule(request: HttpRequest, reference: str) -> HttpResponse:
+    appointment = _booked(reference)
+    appointment.starts_at = forms.moment(forms.field(request, "starts_at"), appointment.doctor.zone)
+    _save(appointment, update_fields=["starts_at"])
+    return _tell(request, "appointment.rescheduled", appointment)
+
+
+@require_POST
+def cancel(request: HttpRequest, reference: str) -> HttpResponse:
+    appointment = _booked(reference)
+    appointment.status = Appointment.Status.CANCELLED
+    appointment.save(update_fields=["status"])
+    return _tell(request, "appointment.cancelled", appointment)
+
+
+@require_POST
+def attend(request: HttpRequest, reference: str) -> HttpResponse:
+    appointment = _booked(reference)
+    appointment.status = Appointment.Status.ATTENDED
+    appointment.save(update_fields=["status"])
+    return _tell(request, "appointment.attended", appointment)
+
+
+def _booked(reference: str) -> Appointment:
+    rows = Appointment.objects.select_for_update(of=["self"]).select_related("patient", "doctor")
+    appointment = get_object_or_404(rows, pk=reference)
+    if appointment.status != Appointment.Status.BOOKED:
+        raise Refused(f"appointment {reference} was {appointment.status} already")
+    return appointment
+
+
+def _tell(request: HttpRequest, event_type: str, appointment: Appointment) -> HttpResponse:
+    duebox.emit(event_type, _data(appointment), about=appointment, key=forms.key(request))
+    return forms.answer(request, {"appointment": appointment.reference})
+
+
+def _data(appointment: Appointment) -> dict[str, Any]:
+    return {
+        "reference": appointment.reference,
+        "patient": appointment.patient_id,
+        "doctor": appointment.doctor_id,
+        "starts_at": appointment.starts_at,
+        "phone": appointment.patient.phone,
+    }

@@ -1,0 +1,159 @@
+"""System checks: what is wrong before anything runs, each with the repair in its hint."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError, OperationalError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from duebox import clock
+from duebox.conf import conf, mistakes
+from duebox.store import zones as zones_in_database
+from duebox.store.zones import ZoneProbe
+from duebox.when import WhenError, ZoneDatabase, clock_changes, disagreements, zones
+
+A_YEAR = timedelta(days=366)
+A_MONTH = timedelta(days=30)
+A_SECOND = timedelta(seconds=1)
+SHOWN_ZONES = 5
+
+
+@register("duebox")
+def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    return [Error(message, hint=hint, id="duebox.E001") for message, hint in mistakes()]
+
+
+@register("duebox")
+def check_database_kind(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    alias = conf().DATABASE
+    if alias not in connections:
+        return [
+            Error(
+                f"DUEBOX['DATABASE'] is {alias!r}, which DATABASES does not have.",
+                hint=f"Use one of: {', '.join(connections)}.",
+                id="duebox.E002",
+            )
+        ]
+    vendor = connections[alias].vendor
+    if vendor != "postgresql":
+        return [
+            Error(
+                f"Database {alias!r} is {vendor}; Duebox needs PostgreSQL 15 or newer.",
+                hint="Set ENGINE to django.db.backends.postgresql, or try `duebox.embedded` for a local server.",
+                id="duebox.E003",
+            )
+        ]
+    return []
+
+
+@register(Tags.database, "duebox")
+def check_migrations(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    alias = conf().DATABASE
+    if sys.argv[1:2] == ["migrate"]:
+        return []  # it runs this check before it repairs what the check would complain about
+    if alias not in (databases or ()) or connections[alias].vendor != "postgresql":
+        return []
+    try:
+        executor = MigrationExecutor(connections[alias])
+    except OperationalError:
+        return []  # a database that does not answer is nothing this check knows a repair for
+    targets = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "duebox"]
+    missing = [migration.name for migration, _ in executor.migration_plan(targets) if migration.app_label == "duebox"]
+    if not missing:
+        return []
+    return [
+        # Not an error: `migrate` runs this check too, and must not be stopped by what it is about to repair.
+        Warning(
+            f"Database {alias!r} lacks the Duebox migrations {', '.join(missing)}.",
+            hint=f"Run: manage.py migrate duebox --database {alias}",
+            id="duebox.W004",
+        )
+    ]
+
+
+# The next two are for deployments only. The other checks run at the start of every command, where half a second and a
+# warning would be too much for something that does not touch what Duebox does; `check --deploy` looks at the machine.
+
+
+@register("duebox", deploy=True)
+def check_system_zones(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    ours = zones.current()
+    try:
+        other = zones.from_tzdata() if ours.source == "system" else zones.from_system()
+    except (WhenError, ImportError, OSError):
+        return []  # there is no other copy to disagree with
+    now = clock.now()
+    names = disagreements(ours, other, now, now + A_YEAR)
+    whose = "The tzdata package" if other.source == "tzdata" else "The operating system"
+    return _zones_differ(ours, f"{whose} ({other.release})", names, _repair(ours, other))
+
+
+@register(Tags.database, "duebox", deploy=True)
+def check_database_zones(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    alias = conf().DATABASE
+    if alias not in (databases or ()) or connections[alias].vendor != "postgresql":
+        return []
+    ours = zones.current()
+    try:
+        names = zones_in_database.disagreements(alias, list(_probes(ours)))
+    except DatabaseError:
+        return []
+    hint = (
+        f"What Duebox plans goes by {_named(ours)} and is right; SQL that says AT TIME ZONE is not. "
+        "Upgrade PostgreSQL or, where it reads the zone files of its system, those."
+    )
+    return _zones_differ(ours, f"PostgreSQL on {alias!r}", names, hint)
+
+
+def _zones_differ(ours: ZoneDatabase, whose: str, names: list[str], hint: str) -> list[CheckMessage]:
+    if not names:
+        return []
+    shown, rest = ", ".join(names[:SHOWN_ZONES]), len(names) - SHOWN_ZONES
+    listed = f"{shown} and {rest} more" if rest > 0 else shown
+    count = f"{len(names)} zone{'' if len(names) == 1 else 's'}"
+    return [
+        Warning(
+            f"{whose} has other clocks than Duebox ({_named(ours)}) for {count} in the coming year: {listed}.",
+            hint=hint,
+            id="duebox.W005",
+        )
+    ]
+
+
+def _repair(ours: ZoneDatabase, other: ZoneDatabase) -> str:
+    system_ours = ours.source == "system"
+    if "unknown" not in (ours.release, other.release) and other.release > ours.release:
+        newer = "Upgrade the system's zone files, or set DUEBOX['TZ_SOURCE'] = 'tzdata'."
+        return f"What Duebox plans is behind. {newer if system_ours else 'Run: pip install --upgrade tzdata'}"
+    follow = "Upgrade the package: pip install --upgrade tzdata"
+    if not system_ours:
+        follow = "Upgrade the system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to go by them."
+    return f"What Duebox plans goes by {_named(ours)} and is right; other programs here are not. {follow}"
+
+
+def _named(database: ZoneDatabase) -> str:
+    return f"{database.source} {database.release}"
+
+
+def _probes(database: ZoneDatabase) -> Iterator[ZoneProbe]:
+    """Around each clock change of the coming year, and a month apart for the changes that only others know."""
+    now = clock.now().replace(microsecond=0)
+    for name in database.names:
+        if "/" not in name:
+            continue  # PostgreSQL takes CET and its like for abbreviations
+        rules = database.zone(name)
+        changes = [change.instant for change in clock_changes(name, now, now + A_YEAR, database=database)]
+        for at in (*(now + step * A_MONTH for step in range(13)), *changes, *(one - A_SECOND for one in changes)):
+            offset = at.astimezone(rules).utcoffset()
+            assert offset is not None
+            yield ZoneProbe(name, at, round(offset.total_seconds()))

@@ -1,0 +1,88 @@
+"""`duebox worker` and `duebox once`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from duebox.conf import conf
+from duebox.worker.loop import Worker, known
+from duebox.worker.process import Supervisor, run_worker
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return number
+
+
+def add_worker_options(parser: CommandParser) -> None:
+    parser.add_argument("--threads", type=positive, help="handler threads (DUEBOX['THREADS'])")
+    parser.add_argument("--processes", type=positive, default=1, help="worker processes to keep running (1)")
+    _add_common(parser)
+
+
+def add_once_options(parser: CommandParser) -> None:
+    parser.add_argument("--threads", type=positive, help="handler threads (DUEBOX['THREADS'])")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+    _add_common(parser)
+
+
+def worker(command: BaseCommand, options: dict[str, Any]) -> None:
+    """Deliver until stopped by SIGTERM or SIGINT."""
+    if options["processes"] > 1:
+        raise SystemExit(Supervisor(options["processes"]).run())
+    one = _worker(options)
+    command.stdout.write(
+        f"Duebox worker on database {one.using!r}: {len(one.subscribers)} subscribers, "
+        f"{options['threads'] or conf().THREADS} threads. Stop it with Ctrl-C."
+    )
+    run_worker(one)
+
+
+def once(command: BaseCommand, options: dict[str, Any]) -> None:
+    """Deliver what is due and exit; for cron and Lambda."""
+    one = _worker(options, until_idle=True)
+    run_worker(one)
+    tally = one.crew.tally
+    command.stdout.write(json.dumps(tally.as_dict()) if options["json"] else str(tally))
+
+
+def _add_common(parser: CommandParser) -> None:
+    parser.add_argument("--database", help="the alias whose tables to serve (DUEBOX['DATABASE'])")
+    parser.add_argument("--batch-size", type=positive, help="deliveries per claim (DUEBOX['BATCH_SIZE'])")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only subscribers whose name matches, as in 'mail.*'",
+    )
+
+
+def _worker(options: dict[str, Any], *, until_idle: bool = False) -> Worker:
+    only = tuple(options["only"])
+    if only and not known(only):
+        names = ", ".join(sorted({each.name for each in known().values()})) or "none"
+        raise SystemExit(f"--only {' '.join(only)} matches no subscriber; there are: {names}.")
+    return Worker(
+        using=options["database"],
+        threads=options["threads"],
+        batch=options["batch_size"],
+        poll=options.get("poll_interval"),
+        only=only,
+        until_idle=until_idle,
+    )

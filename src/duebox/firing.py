@@ -1,0 +1,159 @@
+"""Fire what is due: events and deliveries inserted, schedules advanced, in one transaction, a few statements for all.
+
+No code of the user runs here but the queries by which a plan checks that its subjects are still valid.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from duebox import clock
+from duebox.conf import conf
+from duebox.deciding import Decision as Decision
+from duebox.deciding import Slot, decide, event_key, next_step, trail_of
+from duebox.emit import announce, stream_of
+from duebox.fact import Fact, FactRow
+from duebox.ids import uuid7
+from duebox.store import schedules
+from duebox.store.schedules import DueSchedule, FiredDelivery, Route
+from duebox.subscribers import receivers_of
+
+logger = logging.getLogger("duebox.worker")
+
+BATCH = 1000
+POSTPONE = timedelta(minutes=1)
+Guard = Callable[[str, Collection[str]], set[str]]
+
+_guards: dict[str, Guard] = {}
+_dump = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class Fired(NamedTuple):
+    """How many schedules were due, and how many events they made."""
+
+    due: int = 0
+    events: int = 0
+
+
+def guard(plan: str, still_valid: Guard) -> None:
+    """Ask this before firing schedules of a plan: given a database and ids, which of them are still valid?"""
+    _guards[plan] = still_valid
+
+
+def unguard(plan: str) -> None:
+    """Ask no more."""
+    _guards.pop(plan, None)
+
+
+def fire_due(using: str, *, limit: int = BATCH, now: datetime | None = None) -> Fired:
+    """Fire at most `limit` schedules that are due; call again while it finds that many."""
+    with transaction.atomic(using=using):
+        due = schedules.due(using, limit, now=now)
+        if not due:
+            return Fired()
+        moment = now or clock.now()
+        decisions = _guarded(using, [decide(row, max(moment, row.due_at)) for row in due], moment)
+        fired = carry_out(using, decisions, now=now)
+        stored = {row.key for _, row in fired}
+        schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
+    for each in decisions:
+        if each.problem:
+            logger.error("schedule failed: key=%s problem=%s", each.row.key, each.problem)
+    return Fired(len(due), len({one.event for one, _ in fired}))
+
+
+def prepare(using: str, *, limit: int, seconds: float) -> tuple[list[Decision], datetime | None]:
+    """What is to be done about schedules that come due soon, and when the first of those comes due that cannot be
+    decided before its time: its plan is to be asked, its rule cannot be followed, or there are too many."""
+    decisions = [decide(row, row.due_at) for row in schedules.ahead(using, limit, seconds=seconds)]
+    ready = [each for each in decisions if _is_plain(each)]
+    others = [each.row.due_at for each in decisions if not _is_plain(each)]
+    if len(decisions) == limit:
+        others.append(decisions[-1].row.due_at)
+    return ready, min(others, default=None)
+
+
+def _is_plain(each: Decision) -> bool:
+    """Whether there is nothing to ask and nothing to tell about it."""
+    return bool(each.fire) and not each.missed and not each.problem and each.row.plan not in _guards
+
+
+def carry_out(
+    using: str,
+    decisions: Sequence[Decision],
+    *,
+    now: datetime | None = None,
+    lease: int = 0,
+    mine: Collection[str] = (),
+) -> list[tuple[FiredDelivery, FactRow]]:
+    """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease."""
+    producer, occurred = conf().PRODUCER, (now or clock.now()).timestamp()
+    facts = [(each.row.id, _fact_row(each.row, slot, occurred, producer)) for each in decisions for slot in each.fire]
+    routes = [
+        Route(row.id, each.name, stream_of(row, each), each.name in mine and not each.ordered)
+        for _, row in facts
+        for each in receivers_of(row.type)
+    ]
+    steps = [next_step(each) for each in decisions]
+    rows = {row.id: row for _, row in facts}
+    stored = [(one, rows[one.event]) for one in schedules.fire(using, steps, facts, routes, lease=lease, now=now)]
+    announce([Fact(rows[event]) for event in dict.fromkeys(one.event for one, _ in stored)], using)
+    return stored
+
+
+def _guarded(using: str, decisions: list[Decision], now: datetime) -> list[Decision]:
+    """Without those whose plan says that their subject is not valid any more; one query for each plan."""
+    asked: dict[str, set[str]] = {}
+    for each in decisions:
+        if each.fire and each.row.plan in _guards:
+            asked.setdefault(each.row.plan, set()).add(each.row.aggregate_id)
+    answers = {plan: _ask(using, plan, ids) for plan, ids in asked.items()}
+    return [_checked(each, answers[each.row.plan], now) if each.fire and each.row.plan in answers else each
+            for each in decisions]  # fmt: skip
+
+
+def _ask(using: str, plan: str, ids: set[str]) -> set[str] | None:
+    try:
+        with transaction.atomic(using=using):
+            return _guards[plan](using, ids)
+    except Exception:
+        logger.exception("still_valid failed: plan=%s; its schedules are tried again in a minute", plan)
+        return None
+
+
+def _checked(each: Decision, valid: set[str] | None, now: datetime) -> Decision:
+    if valid is None:
+        return Decision(each.row, [], [], None, postponed=now + POSTPONE)
+    return each if each.row.aggregate_id in valid else each._replace(fire=[], skipped=each.fire)
+
+
+def _fact_row(row: DueSchedule, slot: Slot, occurred: float, producer: str) -> FactRow:
+    new_id = str(uuid7())
+    return FactRow(
+        id=new_id, type=row.type, version=row.version, occurred=occurred, aggregate_type=row.aggregate_type,
+        aggregate_id=row.aggregate_id, organization=row.organization, correlation=row.correlation_id or new_id,
+        causation=None, actor=row.actor, producer=producer, key=event_key(row, slot), data=row.data,
+        metadata=_metadata(row, slot),
+    )  # fmt: skip
+
+
+def _metadata(row: DueSchedule, slot: Slot) -> str:
+    about: dict[str, Any] = {
+        "key": row.key,
+        "occurrence": slot.key,
+        "due": slot.at.isoformat(),
+        "local": slot.local,
+        "zone": row.zone,
+    }
+    if "/" in slot.key:
+        about["offset"] = slot.key.partition("/")[2]
+    if slot.marks:
+        about["marks"] = slot.marks.split(",")
+    given = {} if row.metadata == "{}" else json.loads(row.metadata)
+    return _dump({**given, "schedule": about})

@@ -1,0 +1,137 @@
+"""What a schedule wants, as one value: when, what about lateness, and what about a move into the past.
+
+Stored as JSON beside the instant derived from it. The same text means the same intent, so readings are remembered:
+ten thousand people with one birthday in one zone cost one calculation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from duebox.when import CatchUp, Late, Occurrence, Timetable, is_spent, next_after, upcoming, zones
+from duebox.when.policy import choose
+from duebox.when.times import short
+from duebox.when.timetable import KINDS
+from duebox.when.zones import ZoneDatabase
+
+_GRACE = timedelta(hours=12)
+_CATCH_UP = CatchUp()
+_dump = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A timetable and its policies.
+
+    `late` decides about the occurrence that a change of zone, or of the zone database, moves into the past: it fires
+    at once if it is late by no more than `grace`, or not at all with `skip`.
+    """
+
+    table: Timetable
+    catch_up: CatchUp = _CATCH_UP
+    late: Late = Late.FIRE_NOW
+    grace: timedelta = _GRACE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "late", choose(Late, self.late))
+
+    def to_json(self) -> str:
+        found: dict[str, Any] = {"when": self.table.to_dict()}
+        if self.catch_up != _CATCH_UP:
+            found["catch_up"] = _catch_up_to_dict(self.catch_up)
+        if self.late is not Late.FIRE_NOW:
+            found["late"] = self.late.value
+        if self.grace != _GRACE:
+            found["grace"] = self.grace.total_seconds()
+        return _dump(found)
+
+    def but_in(self, zone: str) -> Intent:
+        return replace(self, table=replace(self.table, zone=zone))
+
+
+def read_intent(stored: str | dict[str, Any]) -> Intent:
+    """The intent from its JSON, as text or parsed."""
+    return _read(stored if isinstance(stored, str) else _dump(stored))
+
+
+@lru_cache(maxsize=20_000)
+def _read(text: str) -> Intent:
+    data = json.loads(text)
+    return Intent(
+        table=Timetable.from_dict(data["when"]),
+        catch_up=_catch_up_from_dict(data.get("catch_up", {})),
+        late=data.get("late", Late.FIRE_NOW),
+        grace=timedelta(seconds=data["grace"]) if "grace" in data else _GRACE,
+    )
+
+
+_SINGLE = re.compile('"kind": "(%s)"' % "|".join(kind for kind, rule in KINDS.items() if rule.single))  # noqa: UP031
+
+
+def is_plain_single(stored: str) -> bool:
+    """Whether it names one occurrence and fires it however late: most rows, told without building the intent."""
+    # In the text of a rule a quotation mark would stand behind a backslash, so this is nobody's words.
+    return '"catch_up": ' not in stored and _SINGLE.search(stored) is not None
+
+
+def next_of(stored: str, after: datetime, *, seed: str, fired: str) -> Occurrence | None:
+    """The first occurrence after an instant that is not spent yet, from an intent's JSON text."""
+    intent = _read(stored)
+    if intent.table.flex:
+        found = next_after(intent.table, after, seed=seed)
+    else:
+        found = _next_after(zones.current(), stored, after)
+    if found is None or not fired or not is_spent(found.key, fired):
+        return found
+    rest = upcoming(replace(intent.table, remaining=None), after, seed=seed)
+    return next((one for one in rest if not is_spent(one.key, fired)), None)
+
+
+@lru_cache(maxsize=50_000)
+def _next_after(database: ZoneDatabase, stored: str, after: datetime) -> Occurrence | None:
+    return next_after(replace(_read(stored).table, remaining=None), after)
+
+
+def described(one: Occurrence) -> tuple[str, str]:
+    """The local time meant, and what a person should know about it."""
+    return short(one.nominal), ",".join(one.marks)
+
+
+@lru_cache(maxsize=1_000)
+def _fingerprint(database: ZoneDatabase, zone: str) -> str:
+    return database.fingerprint(zone)
+
+
+def rules_of(zone: str) -> tuple[str, str]:
+    """The fingerprint of a zone's rules and the release they come from."""
+    database = zones.current()
+    return _fingerprint(database, zone), database.release
+
+
+def is_superseded(zone: str, rules: str, release: str) -> bool:
+    """Whether an instant was derived from other rules than ours, and not from a newer release: while two releases run
+    side by side the newer one decides."""
+    ours, our_release = rules_of(zone)
+    known = "unknown" not in (release, our_release)
+    return rules != ours and (not known or release <= our_release)
+
+
+def _catch_up_to_dict(policy: CatchUp) -> dict[str, Any]:
+    window = policy.window.total_seconds() if policy.window is not None else None
+    return {"mode": str(policy.mode), "window": window, "cap": policy.cap, "grace": policy.grace.total_seconds()}
+
+
+def _catch_up_from_dict(data: dict[str, Any]) -> CatchUp:
+    if not data:
+        return _CATCH_UP
+    return CatchUp(
+        mode=data["mode"],
+        window=timedelta(seconds=data["window"]) if data["window"] is not None else None,
+        cap=data["cap"],
+        grace=timedelta(seconds=data["grace"]),
+    )

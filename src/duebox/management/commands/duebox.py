@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from duebox.entrypoints import dead, plan, preview, sweep, worker
+from duebox.entrypoints.errors import plain_errors
+
+
+class Verb(NamedTuple):
+    run: Callable[[BaseCommand, dict[str, Any]], None]
+    add_options: Callable[[CommandParser], None]
+
+
+VERBS = {
+    "worker": Verb(worker.worker, worker.add_worker_options),
+    "once": Verb(worker.once, worker.add_once_options),
+    "preview": Verb(preview.preview, preview.add_preview_options),
+    "plan": Verb(plan.plan, plan.add_plan_options),
+    "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
+    "dead": Verb(dead.dead, dead.add_dead_options),
+    "redrive": Verb(dead.redrive, dead.add_redrive_options),
+}
+
+
+class Command(BaseCommand):
+    help = "Run and look after Duebox."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(VERBS))
+        for name, verb in VERBS.items():
+            text = verb.run.__doc__
+            # No abbreviations: the supervisor must recognise --processes to leave it out for its children.
+            verb.add_options(verbs.add_parser(name, help=text, description=text, allow_abbrev=False))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with plain_errors():
+            VERBS[options["verb"]].run(self, options)

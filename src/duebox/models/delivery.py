@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.functions import Now
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def with_state(self) -> DeliveryQuerySet:
+        """Adds `state`, the word a person would use: scheduled, due, running, retrying, waiting, dead."""
+        return self.annotate(
+            state=Case(
+                When(~Q(status="pending"), then=F("status")),
+                When(lease__isnull=False, then=Value("running")),
+                When(attempt__gt=0, then=Value("retrying")),
+                When(due_at__gt=Now(), then=Value("scheduled")),
+                default=Value("due"),
+                output_field=models.TextField(),
+            )
+        )
+
+    def dead(self) -> DeliveryQuerySet:
+        return self.filter(status="dead")
+
+    def blocked(self) -> DeliveryQuerySet:
+        """Ordered deliveries that stand behind an earlier one of their stream."""
+        return self.filter(status="waiting")
+
+
+class Delivery(models.Model):
+    """Work to do: one event for one subscriber. The row is gone once it is delivered; `Attempt` remembers.
+
+    Claiming writes `lease` alone, which no index and no index condition mentions, so that every claim is a
+    heap-only update. No foreign keys: they would lock the event on every insert.
+    """
+
+    class Status(models.TextChoices):
+        PENDING = "pending", "Pending"
+        WAITING = "waiting", "Waiting behind an earlier event"
+        DEAD = "dead", "Dead letter"
+
+    id = models.BigAutoField(primary_key=True)
+    event_id = models.UUIDField()
+    subscriber = models.TextField()
+    stream = models.TextField(null=True)  # noqa: DJ001 - NULL is "no order asked": it stays out of the stream index
+    status = models.TextField(choices=Status, db_default=Status.PENDING)
+    due_at = models.DateTimeField(db_default=Now())
+    lease = models.BigIntegerField(null=True)
+    attempt = models.PositiveSmallIntegerField(db_default=0)
+    rescues = models.PositiveSmallIntegerField(db_default=0)
+
+    objects = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        db_table = "duebox_delivery"
+        verbose_name_plural = "deliveries"
+        indexes = [
+            models.Index(fields=["due_at", "id"], condition=Q(status="pending"), name="duebox_delivery_claim_due"),
+            models.Index(
+                fields=["subscriber", "stream", "id"],
+                condition=Q(stream__isnull=False),
+                name="duebox_delivery_stream_head",
+            ),
+            models.Index(fields=["id"], condition=Q(status="dead"), name="duebox_delivery_list_dead"),
+            models.Index(fields=["event_id"], name="duebox_delivery_of_event"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["pending", "waiting", "dead"]), name="duebox_delivery_known_status"
+            ),
+            models.CheckConstraint(
+                condition=Q(lease__isnull=True) | Q(status="pending"),
+                name="duebox_delivery_leased_is_pending",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="waiting") | Q(stream__isnull=False),
+                name="duebox_delivery_waiting_has_stream",
+            ),
+            models.CheckConstraint(condition=~Q(subscriber=""), name="duebox_delivery_has_subscriber"),
+        ]
+
+    def __str__(self) -> str:
+        state = getattr(self, "state", None) or ("running" if self.lease else self.status)
+        return f"{self.event_id} to {self.subscriber}: {state}"

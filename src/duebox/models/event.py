@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from duebox.ids import uuid7
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    """Questions a person asks about events, answered from their deliveries."""
+
+    def pending(self) -> EventQuerySet:
+        """Some reaction is still to come: due, waiting, retrying or running."""
+        return self.filter(Exists(self._deliveries(~Q(status="dead"))))
+
+    def dead(self) -> EventQuerySet:
+        """Some reaction gave up."""
+        return self.filter(Exists(self._deliveries(Q(status="dead"))))
+
+    def completed(self) -> EventQuerySet:
+        """Every reaction has happened."""
+        return self.filter(~Exists(self._deliveries(Q())))
+
+    def about(self, aggregate_type: str, aggregate_id: object) -> EventQuerySet:
+        return self.filter(aggregate_type=aggregate_type, aggregate_id=str(aggregate_id))
+
+    def _deliveries(self, which: Q) -> models.QuerySet[Any]:
+        from duebox.models.delivery import Delivery
+
+        return Delivery.objects.filter(which, event_id=OuterRef("pk"))
+
+
+class Event(models.Model):
+    """An immutable fact in the past tense. Inserted with the business change, never updated."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    type = models.TextField()
+    version = models.PositiveSmallIntegerField(db_default=1)
+    occurred_at = models.DateTimeField()
+    recorded_at = models.DateTimeField(db_default=Now())
+    aggregate_type = models.TextField(db_default="")
+    aggregate_id = models.TextField(db_default="")
+    organization = models.TextField(db_default="")
+    correlation_id = models.TextField(db_default="")
+    causation_id = models.UUIDField(null=True)
+    actor = models.TextField(db_default="")
+    producer = models.TextField(db_default="")
+    idempotency_key = models.TextField(null=True)  # noqa: DJ001 - NULL is "no key": it stays out of the unique index
+    data = models.JSONField(default=dict)
+    metadata = models.JSONField(default=dict)
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        db_table = "duebox_event"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["type", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="duebox_event_once_per_key",
+            ),
+            models.CheckConstraint(condition=~Q(type=""), name="duebox_event_has_type"),
+            models.CheckConstraint(
+                condition=Q(aggregate_type="", aggregate_id="") | ~Q(aggregate_type="") & ~Q(aggregate_id=""),
+                name="duebox_event_aggregate_is_whole",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        about = f" about {self.aggregate_type}:{self.aggregate_id}" if self.aggregate_type else ""
+        return f"{self.type}{about} at {self.occurred_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()

@@ -1,0 +1,132 @@
+"""What may travel in an event: JSON, strictly, with the types a Django project meets every day.
+
+Stored as: UUID and Decimal as strings, datetime as ISO 8601 with its offset, date as ISO 8601, tuple as list.
+Everything else is refused with the path of the offending value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from duebox.exceptions import InvalidPayload
+
+_dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False).encode
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_INTEGER_LIMIT = 10**1000  # jsonb keeps any number, json readers elsewhere do not; nothing honest is longer
+
+
+def encode(data: Any, *, limit: int, depth: int, root: str = "data") -> str:
+    """The JSON text of a payload, `None` being `{}`."""
+    if data is None:
+        return "{}"
+    if not isinstance(data, Mapping):
+        raise InvalidPayload(root, f"is a {type(data).__name__}", "pass a dict")
+    if not data:
+        return "{}"
+    text = _dump(_plain(data, root, depth))
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limit:
+        raise InvalidPayload(
+            root,
+            f"is {size:,} bytes as JSON, over the limit of {limit:,}",
+            "store it elsewhere and send a reference, or raise DUEBOX['PAYLOAD_LIMIT_BYTES']",
+        )
+    return text
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return _text(value, path)
+    if value is None or kind is bool:
+        return value
+    if kind is int:
+        return _integer(value, path)
+    if kind is dict:
+        return _mapping(value, path, depth)
+    if kind is list or kind is tuple:
+        _descend(path, depth)
+        return [_plain(item, f"{path}[{index}]", depth - 1) for index, item in enumerate(value)]
+    return _rarer(value, path, depth)
+
+
+def _rarer(value: Any, path: str, depth: int) -> Any:
+    """Floats, dates and the like, and subclasses of the plain types (enums, SafeString, OrderedDict)."""
+    match value:
+        case float():
+            return _number(value, path)
+        case UUID():
+            return str(value)
+        case Decimal():
+            return _decimal(value, path)
+        case datetime():
+            return _moment(value, path)
+        case date():
+            return value.isoformat()
+        case str():
+            return _text(str.__str__(value), path)
+        case int():
+            return _integer(int(value), path)
+        case Mapping():
+            return _mapping(value, path, depth)
+        case list() | tuple():
+            return _plain(list(value), path, depth)
+    raise InvalidPayload(
+        path,
+        f"is a {type(value).__module__}.{type(value).__qualname__}, which JSON cannot carry",
+        "pass its id or a plain value",
+    )
+
+
+def _descend(path: str, depth: int) -> None:
+    if depth <= 0:
+        raise InvalidPayload(path, "is nested too deeply", "flatten it, or raise DUEBOX['PAYLOAD_DEPTH']")
+
+
+def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    _descend(path, depth)
+    plain = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise InvalidPayload(path, f"has the key {key!r}, which is not a string", "use string keys")
+        plain[_text(key, f"{path} key")] = _plain(item, f"{path}.{key}", depth - 1)
+    return plain
+
+
+def _text(value: str, path: str) -> str:
+    if "\x00" in value or not (value.isascii() or _SURROGATE.search(value) is None):
+        what = "a NUL character" if "\x00" in value else "half of a surrogate pair"
+        raise InvalidPayload(path, f"holds {what}, which PostgreSQL cannot store", "remove it")
+    return value
+
+
+def _integer(value: int, path: str) -> int:
+    if -_INTEGER_LIMIT < value < _INTEGER_LIMIT:
+        return value
+    raise InvalidPayload(path, "is an integer of over 1,000 digits", "pass it as a string")
+
+
+def _number(value: float, path: str) -> float:
+    if math.isfinite(value):
+        # From here on floats are whole. jsonb would write 1e+23 out as 10**23, which is another number.
+        return value if abs(value) < 1e16 else int(value)
+    raise InvalidPayload(path, f"is {value}, which JSON has no word for", "pass None, or a string")
+
+
+def _decimal(value: Decimal, path: str) -> str:
+    if value.is_finite():
+        return str(value)
+    raise InvalidPayload(path, f"is Decimal('{value}')", "pass None, or a string")
+
+
+def _moment(value: datetime, path: str) -> str:
+    if value.tzinfo is not None:
+        return value.isoformat()
+    raise InvalidPayload(path, f"is the naive datetime {value}", "make it aware with django.utils.timezone")

@@ -1,0 +1,191 @@
+"""Claim, settle, release: the life of a delivery between two commits."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from duebox import clock
+from duebox.fact import Fact
+from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
+from duebox.store.statements import execute, number_array, run
+
+_NOTE_LIMIT = 8_000
+
+
+class Claim:
+    """A delivery that this worker owns for now."""
+
+    __slots__ = ("attempt", "due", "fact", "id", "lease", "rescues", "stream", "subscriber")
+
+    def __init__(self, row: tuple[Any, ...], lease: int) -> None:
+        self.lease = lease
+        self.id: int = row[0]
+        self.subscriber: str = row[1]
+        self.stream: str | None = row[2]
+        self.attempt: int = row[3] + 1
+        self.rescues: int = row[4]
+        self.due: float = row[5]
+        self.fact = Fact(row[6:], attempt=self.attempt)
+
+    @property
+    def event_is_gone(self) -> bool:
+        """Somebody deleted the event under its delivery."""
+        return self.fact.type is None
+
+    def __repr__(self) -> str:
+        return f"<{self.fact!r} to {self.subscriber}, attempt {self.attempt}>"
+
+
+_DUE_THEN_ID = attrgetter("due", "id")
+
+
+class Ended(NamedTuple):
+    """A claim, how it ended, when it started (seconds since 1970) and how long it took."""
+
+    claim: Claim
+    outcome: Outcome
+    started: float
+    took_ms: float
+
+
+class Claimed(NamedTuple):
+    claims: list[Claim]
+    parked: set[tuple[str, str]]
+    """Streams of which a delivery had to wait behind an earlier one."""
+
+
+def claim(
+    using: str,
+    lease: int,
+    subscribers: Sequence[str],
+    limit: int,
+    *,
+    floor: float = 0.0,
+    now: datetime | None = None,
+) -> Claimed:
+    rows = run(
+        "claim",
+        using,
+        {"lease": lease, "subscribers": subscribers, "limit": limit, "floor": floor, "now": now},
+    )
+    claims = sorted((Claim(row, lease) for row in rows if row[3] >= 0), key=_DUE_THEN_ID)
+    parked = {(row[1], row[2]) for row in rows if row[3] < 0}
+    return Claimed(claims, parked)
+
+
+class ToNext(NamedTuple):
+    """Seconds; below zero for a schedule that is due already, None where nothing is to come."""
+
+    delivery: float | None
+    schedule: float | None
+
+
+def seconds_to_next(using: str, subscribers: Sequence[str], *, now: datetime | None = None) -> ToNext:
+    [found] = run("next_due", using, {"subscribers": subscribers, "now": now})
+    return ToNext(*found)
+
+
+def settle(using: str, lease: int, ended: Sequence[Ended], *, now: datetime | None = None) -> set[int]:
+    """Write the outcomes down. Gives back the ids that were no longer this lease's: nothing was written for them."""
+    delivered = [end for end in ended if end.outcome is None]
+    otherwise = [end for end in ended if end.outcome is not None]
+    lost: set[int] = set()
+    if delivered:
+        lost |= _lost(delivered, run("settle_delivered", using, {**_times(delivered), "lease": lease, "now": now}))
+    if otherwise:
+        params = {**_times(otherwise), **_fates(otherwise), "lease": lease, "now": now}
+        lost |= _lost(otherwise, run("settle_otherwise", using, params))
+    return lost
+
+
+def release(using: str, lease: int, ids: Sequence[int]) -> None:
+    """Give back what did not get a fair chance; burns no attempt and leaves no history."""
+    execute("release", using, {"id": ids, "lease": lease})
+
+
+def promote(using: str, streams: Collection[tuple[str, str]]) -> int:
+    """Let the next delivery of each stream run. Call it after the commit that took the previous one away, and
+    after the commit that parked one: whichever comes second sees the other."""
+    pairs = list(streams)
+    return len(
+        run(
+            "promote",
+            using,
+            {"subscriber": [pair[0] for pair in pairs], "stream": [pair[1] for pair in pairs]},
+        )
+    )
+
+
+def _lost(ended: Sequence[Ended], returned: list[tuple[Any, ...]]) -> set[int]:
+    written = returned[0][0] or ()
+    if len(written) == len(ended):
+        return set()
+    return {end.claim.id for end in ended}.difference(written)
+
+
+def _times(ended: Sequence[Ended]) -> dict[str, str]:
+    moved = clock.override()  # they were measured in real time
+    return {
+        "id": number_array([end.claim.id for end in ended]),
+        "started": number_array([moved.timestamp() if moved else end.started for end in ended]),
+        "took_ms": number_array([end.took_ms for end in ended]),
+    }
+
+
+def _fates(ended: Sequence[Ended]) -> dict[str, list[Any]]:
+    outcomes = [end.outcome for end in ended]
+    return {
+        "outcome": [_word(outcome) for outcome in outcomes],
+        "note": [_note(outcome) for outcome in outcomes],
+        "due": [_until(outcome) for outcome in outcomes],
+        "after": [_after(outcome) for outcome in outcomes],
+        "burns": [int(_burns(outcome)) for outcome in outcomes],
+        "leaves_stream": [isinstance(outcome, Dead) and outcome.leaves_stream for outcome in outcomes],
+    }
+
+
+def _burns(outcome: Outcome) -> bool:
+    return not isinstance(outcome, Snooze) and not (isinstance(outcome, Retried) and not outcome.burns)
+
+
+def _until(outcome: Outcome) -> str | None:
+    # As text: psycopg refuses a list that mixes datetime with a subclass of it.
+    return outcome.until.isoformat() if isinstance(outcome, Snooze) and isinstance(outcome.until, datetime) else None
+
+
+def _after(outcome: Outcome) -> float | None:
+    match outcome:
+        case Retried(after_seconds=seconds):
+            return seconds
+        case Snooze(until=until) if not isinstance(until, datetime):
+            return until.total_seconds()
+    return None
+
+
+def _word(outcome: Outcome) -> str:
+    match outcome:
+        case Discard():
+            return "discarded"
+        case Snooze():
+            return "snoozed"
+        case Retried():
+            return "retried"
+    return "dead"
+
+
+def _note(outcome: Outcome) -> str:
+    match outcome:
+        case Discard(reason=reason):
+            return _storable(reason)
+        case Retried(error=error) | Dead(error=error):
+            return _storable("".join(traceback.format_exception(error)))
+    return ""
+
+
+def _storable(text: str) -> str:
+    """The end of a long text, where a traceback says what happened, without what PostgreSQL cannot store."""
+    return text[-_NOTE_LIMIT:].replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

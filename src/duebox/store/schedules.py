@@ -1,0 +1,198 @@
+"""Schedules as rows: what is due, what comes next, and the trail of what did not go as planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duebox import clock
+from duebox.fact import FactRow
+from duebox.store.statements import execute, number_array, run, text_array
+
+if TYPE_CHECKING:
+    from duebox.models.schedule import Schedule, ScheduleQuerySet
+
+
+class DueSchedule(NamedTuple):
+    """The columns that firing needs, in the order of `schedule_due.sql`."""
+
+    id: int
+    key: str
+    plan: str
+    due_at: datetime
+    occurrence: str
+    local_time: str
+    marks: str
+    fired: str
+    remaining: int | None
+    revision: int
+    zone: str
+    zone_rules: str
+    tz_release: str
+    intent: str
+    type: str
+    version: int
+    aggregate_type: str
+    aggregate_id: str
+    organization: str
+    correlation_id: str
+    actor: str
+    data: str
+    metadata: str
+
+
+class NextStep(NamedTuple):
+    """What comes next for one row; `fired` is the last occurrence that fired now, if one did."""
+
+    id: int
+    revision: int
+    status: str
+    due_at: datetime | None
+    occurrence: str
+    local_time: str
+    marks: str
+    fired: str | None
+    remaining: int | None
+    zone_rules: str
+    tz_release: str
+
+
+class ScheduleRow(NamedTuple):
+    """A whole schedule to be stored under its key."""
+
+    key: str
+    plan: str
+    status: str
+    due_at: datetime | None
+    occurrence: str
+    local_time: str
+    marks: str
+    remaining: int | None
+    zone: str
+    zone_rules: str
+    tz_release: str
+    intent: str
+    type: str
+    version: int
+    aggregate_type: str
+    aggregate_id: str
+    organization: str
+    correlation_id: str
+    actor: str
+    data: str
+    metadata: str
+
+
+class TrailLine(NamedTuple):
+    """Something that did not go as planned, or that a sweep did."""
+
+    what: str
+    source: str
+    occurrence: str = ""
+    aggregate_type: str = ""
+    aggregate_id: str = ""
+    due_before: datetime | None = None
+    due_after: datetime | None = None
+    run: str = ""
+    event_id: str | None = None
+    note: str = ""
+
+
+NEAR_SECONDS = 60.0
+_NUMBERS = {"revision", "remaining", "version", "occurred", "mine"}
+_MOMENTS = {"due_at", "due_before", "due_after"}
+
+
+def rows(using: str) -> ScheduleQuerySet:
+    """All schedules of a database."""
+    from duebox.models import Schedule  # here: `import duebox` comes before Django knows its apps
+
+    return Schedule.objects.using(using)
+
+
+def locked(found: ScheduleQuerySet) -> list[Schedule]:
+    """Held until the transaction ends, taken in the order of their keys, so that two callers do not deadlock."""
+    return list(found.select_for_update().order_by("key"))
+
+
+def due(using: str, limit: int, *, now: datetime | None = None) -> list[DueSchedule]:
+    """What is due, locked: call it inside the transaction that fires."""
+    return [DueSchedule(*row) for row in run("schedule_due", using, {"limit": limit, "now": now})]
+
+
+def ahead(using: str, limit: int, *, seconds: float) -> list[DueSchedule]:
+    """What comes due within so many seconds; nothing is locked."""
+    return [DueSchedule(*row) for row in run("schedule_ahead", using, {"limit": limit, "seconds": seconds})]
+
+
+class Route(NamedTuple):
+    """A delivery that an event gets; `mine` if the worker that fires can run it at once."""
+
+    event: str
+    subscriber: str
+    stream: str | None
+    mine: bool
+
+
+class FiredDelivery(NamedTuple):
+    """An event that was stored, with one delivery of it, if it has any."""
+
+    event: str
+    id: int | None
+    subscriber: str | None
+    due: float | None
+    lease: int | None
+
+
+def fire(
+    using: str,
+    steps: Sequence[NextStep],
+    facts: Sequence[tuple[int, FactRow]],
+    routes: Sequence[Route],
+    *,
+    lease: int = 0,
+    now: datetime | None = None,
+) -> list[FiredDelivery]:
+    """Advance schedules and store the facts they make, each with the id of its schedule."""
+    params = {f"step_{name}": array for name, array in _columns(steps).items()}
+    params |= _columns([row for _, row in facts], FactRow)
+    params |= {f"route_{name}": array for name, array in _columns(routes, Route).items()}
+    params["source"] = number_array(source for source, _ in facts)
+    return [FiredDelivery(*row[:5]) for row in run("schedule_fire", using, {**params, "lease": lease, "now": now})]
+
+
+def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = None) -> set[int]:
+    """The ids that were written; the others were changed by somebody else meanwhile."""
+    params = {**_columns(steps), "now": now, "near": _near()}
+    return {row[0] for row in run("schedule_advance", using, params)}
+
+
+def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> dict[str, int]:
+    """Insert or replace by key; gives the ids."""
+    params = {**_columns(rows), "now": now, "near": _near()}
+    return {row[0]: row[1] for row in run("schedule_write", using, params)}
+
+
+def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:
+    if lines:
+        execute("trail_add", using, {**_columns(lines), "now": now})
+
+
+def _near() -> float:
+    """Within so many seconds a sleeping worker must be told; it sleeps half as long at most."""
+    return NEAR_SECONDS / clock.real_seconds(1.0)
+
+
+def _columns(rows: Sequence[Any], kind: Any = None) -> dict[str, str]:
+    fields = (kind or type(rows[0]))._fields
+    columns = zip(fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True)
+    return {name: _array(name, values) for name, values in columns}
+
+
+def _array(name: str, values: Sequence[Any]) -> str:
+    if name in _NUMBERS or (name == "id" and isinstance(values[0] if values else None, int)):
+        return number_array("NULL" if value is None else value for value in values)
+    if name in _MOMENTS:
+        return text_array(None if value is None else value.isoformat() for value in values)
+    return text_array(values)

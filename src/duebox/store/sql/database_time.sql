@@ -1,0 +1,1 @@
+SELECT date_part('epoch', clock_timestamp())

@@ -1,0 +1,6 @@
+-- Workers whose heartbeat stopped. One that is claiming at this very moment is left for the next time.
+DELETE FROM duebox_worker
+WHERE id = ANY(ARRAY(
+    SELECT id FROM duebox_worker WHERE expires_at <= statement_timestamp() FOR UPDATE SKIP LOCKED
+))
+RETURNING id, name, coalesce(suspect, 0)

@@ -1,0 +1,1 @@
+DELETE FROM duebox_worker WHERE id = %(lease)s

@@ -1,0 +1,1 @@
+UPDATE duebox_worker SET mode = %(mode)s, listening = %(listening)s WHERE id = %(lease)s

@@ -1,0 +1,32 @@
+-- Free what lost workers held. A delivery on its last chance runs announced and alone, and only the announced one
+-- takes the last step to the dead letters: those that merely shared a batch with it never do.
+WITH orphan AS MATERIALIZED (
+    SELECT d.ctid AS place
+    FROM duebox_delivery d
+    WHERE d.status = 'pending' AND d.lease IS NOT NULL
+      AND d.due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+      AND NOT EXISTS (SELECT FROM duebox_worker w WHERE w.id = d.lease)
+    FOR UPDATE OF d SKIP LOCKED
+), freed AS (
+    UPDATE duebox_delivery d
+    SET lease = NULL,
+        rescues = d.rescues + (d.rescues + 1 < %(limit)s OR d.id = ANY(%(suspects)s))::int,
+        status = CASE
+            WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s THEN 'dead' ELSE d.status
+        END,
+        stream = CASE
+            WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s AND d.subscriber = ANY(%(skipping)s) THEN NULL
+            ELSE d.stream
+        END
+    WHERE d.ctid = ANY(ARRAY(SELECT place FROM orphan))
+    RETURNING d.id, d.event_id, d.subscriber, d.attempt, d.due_at, d.rescues, d.status
+), told AS (
+    INSERT INTO duebox_attempt (event_id, delivery_id, subscriber, number, outcome, due_at, note)
+    SELECT event_id, id, subscriber, attempt + 1,
+           CASE WHEN status = 'dead' THEN 'dead' ELSE 'rescued' END, due_at,
+           CASE WHEN status = 'dead'
+                THEN 'Workers were lost ' || rescues || ' times while running it; it may be what kills them.'
+                ELSE 'The worker that held it was lost.' END
+    FROM freed
+)
+SELECT id, event_id::text, subscriber, status FROM freed

@@ -1,0 +1,72 @@
+"""Loads the statements and runs them on a Django connection, in whatever transaction the caller is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from django.db import ProgrammingError, connections
+from django.db.backends.utils import CursorWrapper
+from psycopg.errors import UndefinedColumn, UndefinedFunction, UndefinedTable
+
+from duebox import clock
+from duebox.exceptions import NotReady
+
+
+@cache
+def statement(name: str) -> str:
+    text = files("duebox.store").joinpath("sql", f"{name}.sql").read_text()
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+
+
+def number_array(numbers: Iterable[float | str]) -> str:
+    """An array literal. psycopg's own way through lists costs several times as much."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+def text_array(texts: Iterable[str | None]) -> str:
+    """An array literal of quoted texts; None is NULL."""
+    return f"{{{','.join(map(_quoted, texts))}}}"
+
+
+def _quoted(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def run(name: str, using: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows that one statement returns. `now`, where it asks for it, is the clock's unless given."""
+    with _cursor(using) as cursor:
+        cursor.execute(statement(name), _with_now(params))
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def execute(name: str, using: str, params: dict[str, Any]) -> None:
+    """A statement that returns no rows."""
+    with _cursor(using) as cursor:
+        cursor.execute(statement(name), _with_now(params))
+
+
+def _with_now(params: dict[str, Any]) -> dict[str, Any]:
+    return params if params.get("now") is not None else {**params, "now": clock.override()}
+
+
+@contextmanager
+def _cursor(using: str) -> Iterator[CursorWrapper]:
+    try:
+        with connections[using].cursor() as cursor:
+            yield cursor
+    except ProgrammingError as error:
+        if isinstance(error.__cause__, UndefinedTable | UndefinedColumn | UndefinedFunction):
+            raise NotReady(
+                f"Database {using!r} lacks the Duebox tables ({str(error).splitlines()[0]}); "
+                f"run: manage.py migrate duebox --database {using}"
+            ) from error
+        raise

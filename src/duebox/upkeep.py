@@ -1,0 +1,54 @@
+"""What the engine does for itself by its own clock: sweeps that are due, plans to be compared with their rows."""
+
+from __future__ import annotations
+
+import logging
+
+from duebox.conf import conf
+from duebox.context import handling
+from duebox.fact import Fact
+from duebox.plans import Plan, plans
+from duebox.rezone import rezone
+from duebox.schedule import alias_in_use, cancel, schedule
+from duebox.subscribers import on
+from duebox.sweeps import ensure_schedules
+from duebox.when import every
+
+logger = logging.getLogger("duebox.plans")
+
+RECONCILE_KEY = "duebox:reconcile"
+
+
+def prepare_upkeep(using: str) -> None:
+    """At the start of a worker: follow the zone database, and see to it that upkeep is scheduled."""
+    rezone(using)
+    hours = conf().RECONCILE_HOURS
+    if plans() and hours:
+        about = ("upkeep", "plans")  # so that handlers who take everything in order can take this too
+        schedule("duebox.plans.reconcile", about=about, repeat=every(hours=hours), key=RECONCILE_KEY, using=using)
+    elif not hours:
+        cancel(RECONCILE_KEY, using=using)
+    ensure_schedules(using)
+
+
+@on("duebox.plans.reconcile", name="duebox.reconcile", atomic=False)
+def reconcile(event: Fact) -> None:
+    """Compare every plan with the rows of its model; heals what passed by the signals."""
+    using = alias_in_use()
+    outside = handling.set(None)  # what is healed has a story of its own, it was not caused by the upkeep
+    try:
+        problems = [_reconcile(plan, using) for plan in plans()]
+    finally:
+        handling.reset(outside)
+    for problem in filter(None, problems):
+        raise problem
+
+
+def _reconcile(plan: Plan, using: str) -> Exception | None:
+    """What went wrong, if something did: the other plans have their turn all the same."""
+    try:
+        logger.info("reconciled: plan=%s %s", plan.name, type(plan).reconcile(using=using))
+    except Exception as error:
+        logger.exception("not reconciled: plan=%s", plan.name)
+        return error
+    return None

@@ -1,0 +1,231 @@
+"""One handler thread: take a claim, run it, settle in batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from queue import Empty
+from typing import TYPE_CHECKING
+
+from django.db import DatabaseError, InterfaceError
+
+from duebox.exceptions import LeaseLost
+from duebox.store import leases
+from duebox.store.deliveries import Claim, Ended, release, settle
+from duebox.subscribers import Subscriber
+from duebox.worker.dispatch import perform, refuse_open_transaction
+from duebox.worker.group import perform_together
+from duebox.worker.patience import patiently
+from duebox.worker.tidy import close_connections, tidy_connections
+
+if TYPE_CHECKING:
+    from duebox.worker.crew import Crew
+
+logger = logging.getLogger("duebox.worker")
+
+SETTLE_AT_MOST = 250
+SETTLE_WITHIN_SECONDS = 0.025
+GROUP_AT_MOST = 50
+GROUP_WITHIN_SECONDS = 0.030
+QUICK_SECONDS = 0.020
+STUMBLE_SECONDS = 1.0
+APART_SECONDS = 10.0
+
+
+class Hand:
+    def __init__(self, crew: Crew) -> None:
+        self.running: list[Claim] = []
+        """What this thread is working on, or has not settled yet."""
+        self.finished = 0
+        """How many claims this thread has taken and is done with."""
+        self._taken = 0
+        self._crew = crew
+        self._held: Claim | None = None
+        self._ended: list[Ended] = []
+
+    def open_claims(self) -> list[Claim]:
+        """Everything that would have to be given back if the thread were left behind now."""
+        held = self._held
+        return [*self.running, held] if held is not None else list(self.running)
+
+    def work(self) -> None:
+        """Until the end-of-work mark comes. Nothing else ends it: a thread that died would be missed by nobody."""
+        working = True
+        while working:
+            try:
+                claim = self._next()
+                working = claim is not None
+                if claim is not None:
+                    self._attend_to(claim)
+            except BaseException:
+                logger.exception("unexpected error in a handler thread; it goes on")
+                time.sleep(STUMBLE_SECONDS)
+        close_connections()
+
+    def _attend_to(self, claim: Claim) -> None:
+        self.running.append(claim)
+        try:
+            self._run(claim)
+        except BaseException:  # one bad row never stops the loop
+            logger.exception("delivery could not be run: %r", claim)
+            waiting = {end.claim.id for end in self._ended}
+            self._give_back([each for each in self.running if each.id not in waiting])
+        ended = self._ended
+        if not ended or ended[-1].claim is not claim:
+            self.running[:] = [end.claim for end in ended]
+        elif len(ended) >= SETTLE_AT_MOST or self._crew.clock.now() - ended[0].started > SETTLE_WITHIN_SECONDS:
+            self._settle()
+
+    def _next(self) -> Claim | None:
+        if (held := self._held) is not None:
+            self._held = None
+            return held
+        try:
+            claim = self._crew.queue.get_nowait()
+        except Empty:
+            self._settle()
+            self.running.clear()
+            self.finished = self._taken
+            self._crew.wake()
+            claim = self._crew.queue.get()
+            tidy_connections()
+        self._taken += 1
+        return claim
+
+    def _run(self, claim: Claim) -> None:
+        crew = self._crew
+        if not crew.lease.owns(claim.lease):
+            return  # whoever rescues it runs it
+        subscriber = crew.subscribers[claim.subscriber]
+        if self._is_last_chance(claim):
+            self._run_suspect(claim, subscriber)
+        elif self._may_share(claim, subscriber):
+            self._run_group(claim, subscriber)
+        else:
+            self._run_alone(claim, subscriber)
+
+    def _run_alone(self, claim: Claim, subscriber: Subscriber) -> None:
+        try:
+            end, written = perform(claim, subscriber, self._crew.using, self._crew.clock)
+        except LeaseLost as lost:
+            self._crew.lost(claim, str(lost))
+            return
+        if written:
+            self._note_paces([end])
+            self._crew.settled([end])
+        else:
+            self._ended.append(end)
+
+    def _run_suspect(self, claim: Claim, subscriber: Subscriber) -> None:
+        """Announced and alone: if it takes the process down, it is known which one did."""
+        self._settle()
+        with self._crew.one_suspect_at_a_time:
+            leases.announce_suspect(self._crew.using, claim.lease, claim.id)
+            self._run_alone(claim, subscriber)
+            self._settle()
+            leases.announce_suspect(self._crew.using, claim.lease, None)
+
+    def _run_group(self, claim: Claim, subscriber: Subscriber) -> None:
+        self._settle()
+        self.running[:] = [claim]
+        crew = self._crew
+        try:
+            ended, together = perform_together(self._quick_ones(claim, subscriber), crew.using, crew.clock)
+        except LeaseLost:
+            ended, together = [], True
+        settled = {end.claim.id for end in ended}
+        lost = [each for each in self.running if each.id not in settled]
+        for each in lost:
+            crew.lost(each, "everything it wrote here is rolled back")
+        self._give_back(lost)
+        self._note_paces(ended)
+        if not together:
+            # Those that were in it stay apart for a while, so that a failing handler makes its neighbours run
+            # twice now and then, and not all the time.
+            until = time.monotonic() + APART_SECONDS
+            crew.apart_until.update({crew.subscribers[end.claim.subscriber].name: until for end in ended})
+        crew.settled(ended)
+
+    def _quick_ones(self, claim: Claim, subscriber: Subscriber) -> Iterator[tuple[Claim, Subscriber]]:
+        """This claim and those that follow it in the queue, as long as they may share its transaction."""
+        yield claim, subscriber
+        crew = self._crew
+        until = crew.clock.now() + GROUP_WITHIN_SECONDS
+        while len(self.running) < GROUP_AT_MOST and crew.clock.now() < until and not crew.queue.empty():
+            try:
+                following = crew.queue.get_nowait()
+            except Empty:
+                return
+            self._taken += following is not None
+            if following is None or self._is_last_chance(following) or following.lease != claim.lease:
+                return self._hold(following)
+            subscriber = crew.subscribers[following.subscriber]
+            if not (self._may_share(following, subscriber) and crew.lease.owns(following.lease)):
+                return self._hold(following)
+            self.running.append(following)
+            yield following, subscriber
+        return None
+
+    def _hold(self, claim: Claim | None) -> None:
+        """Took one too many: it is run next. The end-of-work mark goes back for another thread's sake too."""
+        if claim is None:
+            self._crew.queue.put(None)
+        else:
+            self._held = claim
+
+    def _is_last_chance(self, claim: Claim) -> bool:
+        return claim.rescues + 1 >= self._crew.rescue_limit
+
+    def _may_share(self, claim: Claim, subscriber: Subscriber) -> bool:
+        """Has shown to be fast, and its last group did not fall apart. A retry runs alone: the company may have been
+        what made it fail."""
+        if not subscriber.atomic or subscriber.alone or claim.attempt > 1:
+            return False
+        name = subscriber.name
+        if self._crew.paces.get(name, QUICK_SECONDS) >= QUICK_SECONDS:
+            return False
+        return time.monotonic() >= self._crew.apart_until.get(name, 0.0)
+
+    def _note_paces(self, ended: list[Ended]) -> None:
+        """The mean of these, blended with what was known before."""
+        times: dict[str, list[float]] = {}
+        for end in ended:
+            name = self._crew.subscribers[end.claim.subscriber].name
+            times.setdefault(name, []).append(end.took_ms)
+        for name, took in times.items():
+            mean = sum(took) / len(took) / 1000
+            before = self._crew.paces.get(name, mean)
+            self._crew.paces[name] = before + (mean - before) * max(0.05, min(0.5, len(took) / 50))
+
+    def _settle(self) -> None:
+        if not self._ended:
+            return
+        crew, ended = self._crew, refuse_open_transaction(self._ended, self._crew.subscribers, self._crew.using)
+        self._ended = []
+        try:
+            for lease in {end.claim.lease for end in ended}:
+                self._settle_under(lease, [end for end in ended if end.claim.lease == lease])
+        except (DatabaseError, InterfaceError) as error:
+            # Under this lease nobody would ever touch these again, so the lease must end.
+            crew.lease.abandon(f"outcomes could not be written: {str(error).strip()}")
+        self.running.clear()
+        tidy_connections()
+        if crew.queue.qsize() < crew.batch:
+            crew.wake()
+
+    def _settle_under(self, lease: int, ended: list[Ended]) -> None:
+        lost = patiently(lambda: settle(self._crew.using, lease, ended))
+        self._note_paces(ended)
+        for end in ended:
+            if end.claim.id in lost:
+                self._crew.lost(end.claim, "another worker may have run it as well")
+        self._crew.settled([end for end in ended if end.claim.id not in lost] if lost else ended)
+
+    def _give_back(self, claims: list[Claim]) -> None:
+        try:
+            for claim in claims:
+                release(self._crew.using, claim.lease, [claim.id])
+        except (DatabaseError, InterfaceError) as error:
+            tidy_connections()
+            self._crew.lease.abandon(f"deliveries could not be given back: {str(error).strip()}")

@@ -1,0 +1,104 @@
+"""The worker's own lease: taken at start, kept by a heartbeat, given up the moment it cannot be trusted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from django.db import connections
+
+from duebox.store import leases
+from duebox.worker.clock import Clock
+
+logger = logging.getLogger("duebox.worker")
+
+BEATS_PER_LEASE = 4
+BEATS_PER_STRAY_HUNT = 12
+
+
+class Lease:
+    """`id` is the fencing token; it changes when the lease was lost. Past `safe_until` nothing may be started."""
+
+    def __init__(self, using: str, seconds: float, rescue_limit: int, clock: Clock, *, probe: bool) -> None:
+        self.using = using
+        self.seconds = seconds
+        self.beat_seconds = seconds / BEATS_PER_LEASE
+        self.id = 0
+        self.safe_until = 0.0
+        self.beats = 0
+        self.hurry = threading.Event()
+        self._rescue_limit = rescue_limit
+        self._clock = clock
+        self._probe = probe
+        self._stopping = False
+        self._thread = threading.Thread(target=self._beat_until_stopped, name="duebox-lease", daemon=True)
+
+    def start(self) -> None:
+        if not self.id:
+            self.take()
+        self._thread.start()
+
+    def owns(self, lease: int) -> bool:
+        if not lease or lease != self.id:
+            return False
+        if time.perf_counter() < self.safe_until:
+            return True
+        # A heartbeat that still gets through would keep alive what is not started now; so the lease must end.
+        self.abandon("no heartbeat for as long as the lease lasts")
+        return False
+
+    def take(self) -> None:
+        asked_at = time.perf_counter()
+        lease = leases.take(self.using, self.seconds)
+        self.safe_until = asked_at + self.seconds
+        self.id = lease
+        self._read_clock()
+
+    def abandon(self, reason: str) -> None:
+        """Stop trusting the lease; the heartbeat takes a new one, and what hung on the old one is rescued."""
+        if not self.id:
+            return
+        logger.warning("lease lost: lease=%s reason=%s; its deliveries are left to other workers", self.id, reason)
+        self.safe_until = 0.0
+        self.id = 0
+        self.hurry.set()
+
+    def stop(self) -> None:
+        """Ends the heartbeat and gives the lease back."""
+        self._stopping = True
+        self.hurry.set()
+        if self._thread.is_alive():
+            self._thread.join(self.beat_seconds)
+        if self.id:
+            leases.drop(self.using, self.id)
+
+    def _beat_until_stopped(self) -> None:
+        while not self._stopping:
+            try:
+                self._beat()
+            except Exception as error:  # whatever it is, a worker without a heartbeat would be a zombie
+                connections[self.using].close()
+                logger.warning("heartbeat failed: lease=%s error=%s", self.id, str(error).strip())
+                if self.id and time.perf_counter() > self.safe_until:
+                    self.abandon("no heartbeat for as long as the lease lasts")
+            self.hurry.wait(self.beat_seconds)
+            self.hurry.clear()
+        connections[self.using].close()
+
+    def _beat(self) -> None:
+        if not self.id:
+            self.take()
+        asked_at = time.perf_counter()
+        if leases.renew(self.using, self.id, self.seconds, probe=self._probe):
+            self.safe_until = asked_at + self.seconds
+            self._read_clock()
+        else:
+            self.abandon("the heartbeat came too late")
+            self.take()
+        self.beats += 1
+        leases.rescue(self.using, self._rescue_limit, always=self.beats % BEATS_PER_STRAY_HUNT == 0)
+
+    def _read_clock(self) -> None:
+        asked_at = time.perf_counter()
+        self._clock.set(leases.database_time(self.using), asked_at)

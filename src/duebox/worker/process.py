@@ -1,0 +1,89 @@
+"""A worker as an operating-system process: signals, and several of them under a supervisor."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+
+from duebox.conf import conf
+from duebox.worker.loop import Worker
+
+logger = logging.getLogger("duebox.worker")
+
+RESTART_SECONDS = 1.0
+
+
+def run_worker(worker: Worker) -> None:
+    """Run until SIGTERM or SIGINT; the second signal ends it at once."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signum, signal.SIG_DFL)
+        logger.info("stopping: signal=%s", signal.Signals(signum).name)
+        worker.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+    worker.run()
+
+
+class Supervisor:
+    """Keeps N copies of this very command running, without its --processes option."""
+
+    def __init__(self, processes: int) -> None:
+        self._command = _without_processes(sys.orig_argv)
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._processes = processes
+        self._stopping = False
+
+    def run(self) -> int:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, self._stop)
+        while len(self._children) < self._processes and not self._stopping:
+            self._children.append(self._start())
+        if self._stopping:
+            self._tell_children()  # the signal may have come before the last one was on the list
+        while not self._stopping:
+            time.sleep(RESTART_SECONDS)
+            self._replace_the_dead()
+        return self._wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command)  # noqa: S603 - our own command line
+
+    def _replace_the_dead(self) -> None:
+        for index, child in enumerate(self._children):
+            if child.poll() is not None and not self._stopping:
+                logger.error("worker process ended: pid=%s code=%s; starting another", child.pid, child.returncode)
+                self._children[index] = self._start()
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stopping = True
+        self._tell_children()
+
+    def _tell_children(self) -> None:
+        for child in self._children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+
+    def _wait(self) -> int:
+        deadline = time.monotonic() + conf().SHUTDOWN_SECONDS + 5
+        for child in self._children:
+            try:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+        return max((abs(child.wait()) for child in self._children), default=0)
+
+
+def _without_processes(command: list[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for word in command:
+        if not skip and word != "--processes" and not word.startswith("--processes="):
+            kept.append(word)
+        skip = word == "--processes"
+    return kept

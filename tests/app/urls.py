@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from tests.app import views
+
+urlpatterns = [
+    path("open", views.open_account),
+    path("aopen", views.aopen_account),
+    path("aopen-in-transaction", views.aopen_account_in_transaction),
+]

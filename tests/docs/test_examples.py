@@ -1,0 +1,42 @@
+"""Every block marked python in the README and the documentation runs, page by page, on the real database.
+
+It runs on the day it was written, so that a date in an example does not grow old.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import transaction
+
+from duebox.testing import travel
+from tests.docs.pages import Block, blocks, name_of, pages
+
+SET_APART = ("not-run", "file", "append")
+WRITTEN = datetime(2026, 11, 16, 8, tzinfo=UTC)
+
+
+def runnable(page) -> list[Block]:
+    return [block for block in blocks(page) if block.language == "python" and block.mark not in SET_APART]
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+@pytest.mark.parametrize("page", [page for page in pages() if runnable(page)], ids=name_of)
+def test_the_examples_of_a_page_run_in_order(page, on, tables, declared):
+    namespace = {"__name__": "shop.handlers"}
+    for block in runnable(page):
+        # Padded, so that a failure names the line of the page.
+        code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
+        with travel(WRITTEN):
+            exec(code, namespace)
+    for name in [name for name in namespace if name.startswith("test_")]:
+        with transaction.atomic(), travel(WRITTEN):
+            namespace[name]()
+            transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_a_block_that_is_not_run_says_why(page):
+    silent = [block.line for block in blocks(page) if block.mark == "not-run" and not block.rest]
+    assert silent == []

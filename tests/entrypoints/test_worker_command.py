@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from django.core.management.base import CommandError
+from django.db import connection
+
+import duebox
+from duebox.models import Delivery, Worker
+from tests.app.models import Effect
+from tests.support import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SETTINGS = {"DUEBOX_TEST_SETTINGS": json.dumps({"POLL_SECONDS": 0.2, "LEASE_SECONDS": 3})}
+
+
+def post(count=3):
+    """Events that tests.app.handlers react to, in whatever process."""
+    return [
+        duebox.emit("ledger.posted", {"account": 1, "sequence": number}, about=("account", 1))
+        for number in range(count)
+    ]
+
+
+def test_once_delivers_what_is_due_and_says_how_much(manage):
+    post()
+    assert manage("duebox", "once") == "delivered 9\n"
+    assert not Delivery.objects.exists()
+    assert not Worker.objects.exists()
+
+
+def test_once_with_nothing_due_says_so(manage):
+    assert manage("duebox", "once") == "nothing to do\n"
+
+
+def test_once_gives_its_counts_as_json(manage):
+    post(1)
+    assert json.loads(manage("duebox", "once", "--json")) == {
+        "delivered": 3, "discarded": 0, "snoozed": 0, "retried": 0, "dead": 0, "lost": 0,
+    }  # fmt: skip
+
+
+def test_once_serves_only_whom_it_is_told_to(manage):
+    post(1)
+    manage("duebox", "once", "--only", "ledger.a*", "--only", "ledger.outside", "--threads", "1", "--batch-size", "2")
+    assert [row.subscriber for row in Delivery.objects.all()] == ["ledger.ordered"]
+
+
+@pytest.mark.parametrize("verb", ["worker", "once"])
+def test_a_pattern_that_matches_nobody_is_refused_with_those_there_are(manage, verb):
+    with pytest.raises(SystemExit, match=r"--only mial.\* matches no subscriber; there are: .*ledger.atomic"):
+        manage("duebox", verb, "--only", "mial.*")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("once", "--threads", "0"),
+        ("once", "--batch-size", "-5"),
+        ("worker", "--processes", "none"),
+        ("dead", "--limit", "-1"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused(manage, words):
+    with pytest.raises(CommandError, match=r"is not a whole number above 0"):
+        manage("duebox", *words)
+
+
+@pytest.mark.parametrize("verb", ["once", "dead"])
+def test_a_database_that_is_not_configured_is_refused_with_those_that_are(manage, verb):
+    with pytest.raises(CommandError, match=r"'nope'.*default, other"):
+        manage("duebox", verb, "--database", "nope")
+
+
+@pytest.mark.parametrize("verb", ["once", "dead"])
+def test_missing_tables_are_answered_with_the_migrate_command(manage, verb):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE duebox_worker RENAME TO hidden_worker")
+        cursor.execute("ALTER TABLE duebox_delivery RENAME TO hidden_delivery")
+    try:
+        with pytest.raises(CommandError, match=r"manage\.py migrate duebox"):
+            manage("duebox", verb)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE hidden_worker RENAME TO duebox_worker")
+            cursor.execute("ALTER TABLE hidden_delivery RENAME TO duebox_delivery")
+
+
+def test_a_worker_delivers_until_it_is_told_to_stop(start):
+    worker = start("duebox", "worker", **SETTINGS)
+    facts = post()
+    eventually(lambda: not Delivery.objects.exists(), 20)
+    worker.send_signal(signal.SIGTERM)
+    out, err = worker.communicate(timeout=15)
+    assert worker.returncode == 0, err
+    assert out.startswith("Duebox worker on database 'default': ")
+    assert out.endswith("4 threads. Stop it with Ctrl-C.\n")
+    assert "stopping: signal=SIGTERM" in err
+    assert "stopped: delivered 9" in err
+    assert "Traceback" not in err
+    assert set(Effect.objects.values_list("event_id", flat=True)) == {fact.id for fact in facts}
+    assert not Worker.objects.exists()
+
+
+def test_several_processes_work_side_by_side_and_stop_together(start):
+    supervisor = start("duebox", "worker", "--processes", "2", "--threads", "1", **SETTINGS)
+    eventually(lambda: Worker.objects.count() == 2, 25)
+    post()
+    eventually(lambda: not Delivery.objects.exists(), 20)
+    supervisor.send_signal(signal.SIGINT)
+    _, err = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0, err
+    assert not Worker.objects.exists()
+
+
+def test_a_worker_without_its_database_waits_for_it_and_can_be_stopped(start, nowhere):
+    worker = start("duebox", "worker", **nowhere)
+    lines = [worker.stderr.readline()]
+    while "database error, next try in 1 s" not in lines[-1]:
+        assert lines[-1], lines
+        lines.append(worker.stderr.readline())
+    worker.send_signal(signal.SIGTERM)
+    _, err = worker.communicate(timeout=15)
+    assert worker.returncode == 0, err
+    assert "Traceback" not in "".join(lines) + err
+
+
+def test_a_command_without_its_database_says_so_without_a_traceback(start, nowhere):
+    done = start("duebox", "dead", **nowhere)
+    out, err = done.communicate(timeout=20)
+    assert (done.returncode, out) == (1, "")
+    assert "CommandError: The database cannot be reached (" in err
+    assert "check DATABASES and that it runs" in err
+    assert "Traceback" not in err

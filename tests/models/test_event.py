@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from django.db import IntegrityError, transaction
+
+import duebox
+from duebox.models import Event
+from duebox.testing import drain
+
+pytestmark = pytest.mark.django_db
+
+
+def test_events_are_pending_dead_or_completed_by_their_deliveries(on):
+    on("member.invited", name="fine")(lambda event: None)
+
+    @on("member.left", name="hopeless")
+    def hopeless(event):
+        raise duebox.Permanent
+
+    untouched, invited, left = (duebox.emit(each) for each in ("member.seen", "member.invited", "member.left"))
+    assert {event.id for event in Event.objects.pending()} == {invited.id, left.id}
+    assert {event.id for event in Event.objects.completed()} == {untouched.id}
+    drain(raises=False)
+    assert not Event.objects.pending().exists()
+    assert {event.id for event in Event.objects.dead()} == {left.id}
+    assert {event.id for event in Event.objects.completed()} == {untouched.id, invited.id}
+
+
+def test_events_are_found_by_what_they_are_about():
+    fact = duebox.emit("member.invited", about=("member", 42))
+    duebox.emit("member.invited", about=("member", 43))
+    assert Event.objects.about("member", 42).get().id == fact.id
+
+
+def test_an_event_says_what_it_is_about_and_when():
+    duebox.emit("member.invited", about=("member", 42), occurred_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert str(Event.objects.get()) == "member.invited about member:42 at 2026-01-02 03:04:05 UTC"
+
+
+@pytest.mark.parametrize("wrong", [{"type": ""}, {"aggregate_type": "member"}, {"aggregate_id": "1"}])
+def test_the_database_refuses_half_an_event(wrong):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Event.objects.create(**{"type": "a.b", "occurred_at": datetime.now(UTC), **wrong})
+
+
+def test_the_database_keeps_one_event_per_type_and_key():
+    common = {"type": "a.b", "occurred_at": datetime.now(UTC)}
+    Event.objects.create(**common)
+    Event.objects.create(**common)
+    Event.objects.create(**common, idempotency_key="k")
+    with pytest.raises(IntegrityError, match="duebox_event_once_per_key"), transaction.atomic():
+        Event.objects.create(id=uuid4(), **common, idempotency_key="k")

@@ -1,0 +1,27 @@
+"""The project that the tests run in. The database is embedded unless DUEBOX_TEST_DATABASE_URL names another.
+
+Processes that a test starts find the test's own database through DUEBOX_TEST_NAME.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tests.database import databases
+
+SECRET_KEY = "not a secret: tests only"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = ["duebox", "tests.app"]
+DATABASES = databases(os.environ)
+ROOT_URLCONF = "tests.app.urls"
+MIDDLEWARE: list[str] = []
+DUEBOX = json.loads(os.environ.get("DUEBOX_TEST_SETTINGS", "{}"))
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "loggers": {"duebox": {"handlers": ["stderr"], "level": "INFO", "propagate": True}},
+}

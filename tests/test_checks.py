@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.db import connections
+
+from duebox.checks import check_database_zones
+from duebox.testing import travel
+from duebox.when import WhenError, zones
+
+pytestmark = pytest.mark.django_db(databases=["default", "other"])
+HERE = Path(__file__).parent
+LIKE_TOKYO = {"Europe/Paris": "Asia/Tokyo"}
+
+
+def found(**options):
+    options = {"databases": [], **options}  # not named, they would be all in Django 6.1, and none before
+    return [(each.id, each.msg, each.hint) for each in run_checks(tags=["duebox"], **options)]
+
+
+def deployed(**options):
+    return [each for each in found(include_deployment_checks=True, **options) if each[0] == "duebox.W005"]
+
+
+@pytest.fixture
+def zones_of(tmp_path, monkeypatch):
+    """Makes zone databases: a few zones as they are in tzdata, some with the clocks of another place."""
+    source, target = zones.from_tzdata(), tmp_path / "zones"
+
+    def make(others=None, release="2099z", source_name="tzdata"):
+        folder = target / release / source_name
+        for name in ("Europe/Paris", "Europe/London", "Europe/Athens", "Asia/Tokyo", "UTC"):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with source._open((others or {}).get(name, name)) as file:
+                path.write_bytes(file.read())
+        return zones.from_folder(folder, release=release, source=source_name)
+
+    monkeypatch.setattr(zones, "from_system", lambda: make(release="2099z", source_name="system"))
+    return make
+
+
+def test_a_sound_project_passes():
+    assert found() == []
+
+
+def test_E001_an_unknown_or_bad_setting_is_an_error_with_a_hint(settings):
+    settings.DUEBOX = {"THREAD": 8, "BATCH_SIZE": -1}
+    assert found() == [
+        ("duebox.E001", "DUEBOX has an unknown key 'THREAD'.", "Did you mean 'THREADS'?"),
+        ("duebox.E001", "DUEBOX['BATCH_SIZE'] is -1.", "It must be above 0; the default is 500."),
+    ]
+
+
+@pytest.mark.parametrize("given", [[], 3, {"DATABASE": 5}])
+def test_E001_a_setting_that_cannot_be_used_is_an_error_and_not_a_crash(settings, given):
+    settings.DUEBOX = given
+    assert {each[0] for each in found()} >= {"duebox.E001"}
+
+
+def test_E001_stops_manage_py(settings):
+    settings.DUEBOX = {"POLL_SECOND": 1}
+    with pytest.raises(SystemCheckError, match=r"\(duebox.E001\) DUEBOX has an unknown key 'POLL_SECOND'"):
+        call_command("check", stderr=StringIO())
+
+
+def test_E002_an_alias_that_does_not_exist_is_an_error(settings):
+    settings.DUEBOX = {"DATABASE": "elsewhere"}
+    assert found() == [
+        (
+            "duebox.E002",
+            "DUEBOX['DATABASE'] is 'elsewhere', which DATABASES does not have.",
+            "Use one of: default, other.",
+        )
+    ]
+
+
+def test_E003_a_database_that_is_not_postgresql_is_an_error(settings, monkeypatch):
+    entry = {**connections["default"].settings_dict, "ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+    monkeypatch.setitem(connections.settings, "lite", entry)
+    settings.DUEBOX = {"DATABASE": "lite"}
+    ((number, message, hint),) = found()
+    del connections["lite"]
+    assert (number, message) == ("duebox.E003", "Database 'lite' is sqlite; Duebox needs PostgreSQL 15 or newer.")
+    assert "django.db.backends.postgresql" in hint
+    assert "duebox.embedded" in hint
+
+
+@pytest.mark.django_db
+def test_W004_a_missing_migration_is_a_warning_with_the_command():
+    assert found(databases=["default"], include_deployment_checks=False) == []
+    with connections["default"].cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'duebox'")
+    assert found(databases=["default"]) == [
+        (
+            "duebox.W004",
+            "Database 'default' lacks the Duebox migrations 0001_initial, 0002_emit, 0003_schedules.",
+            "Run: manage.py migrate duebox --database default",
+        )
+    ]
+
+
+@pytest.mark.django_db
+def test_migrate_is_not_stopped_by_the_check_for_migrations():
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "DROP TABLE duebox_event, duebox_delivery, duebox_attempt, duebox_worker, duebox_schedule, duebox_trail"
+        )
+        cursor.execute("DROP FUNCTION duebox_refuse_update")
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'duebox'")
+    call_command("migrate", "duebox", skip_checks=False, stdout=StringIO(), stderr=StringIO())
+    assert found(databases=["default"]) == []
+
+
+def test_a_database_that_does_not_answer_fails_no_check():
+    done = subprocess.run(
+        [sys.executable, str(HERE / "manage.py"), "check", "--tag", "duebox", "--deploy", "--database", "default"],
+        env={**os.environ, "DUEBOX_TEST_DATABASE_URL": "postgres://nobody@127.0.0.1:1/nothing"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "PostgreSQL on" not in done.stderr
+
+
+def test_W005_zone_databases_that_agree_are_not_mentioned(zones_of):
+    with zones.using(zones_of()):
+        assert deployed(databases=["default"]) == []
+
+
+def test_W005_it_is_only_asked_for_a_deployment(zones_of):
+    with zones.using(zones_of(LIKE_TOKYO)):
+        assert found(databases=["default"]) == []
+        assert len(deployed()) == 1
+        assert len(deployed(databases=["other"])) == 1
+        assert len(deployed(databases=["default"])) == 2
+
+
+def test_W005_a_system_with_other_clocks_is_one_line(zones_of, monkeypatch):
+    monkeypatch.setattr(zones, "from_system", lambda: zones_of(LIKE_TOKYO, release="2020a", source_name="system"))
+    with zones.using(zones_of()):
+        assert deployed() == [
+            (
+                "duebox.W005",
+                "The operating system (2020a) has other clocks than Duebox (tzdata 2099z) for 1 zone in the coming "
+                "year: Europe/Paris.",
+                "What Duebox plans goes by tzdata 2099z and is right; other programs here are not. Upgrade the "
+                "system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to go by them.",
+            )
+        ]
+
+
+def test_W005_a_system_that_is_newer_says_that_duebox_is_behind(zones_of, monkeypatch):
+    monkeypatch.setattr(zones, "from_system", lambda: zones_of(LIKE_TOKYO, release="2099z", source_name="system"))
+    with zones.using(zones_of(release="2020a")):
+        ((_, _, hint),) = deployed()
+    assert hint == "What Duebox plans is behind. Run: pip install --upgrade tzdata"
+
+
+@pytest.mark.parametrize(
+    ("ours", "hint"),
+    [
+        ("2020a", "set DUEBOX['TZ_SOURCE'] = 'tzdata'."),
+        ("2099z", "goes by system 2099z and is right; other programs here are not. Upgrade the package: pip install"),
+    ],
+)
+def test_W005_who_goes_by_the_system_is_compared_with_the_package(zones_of, ours, hint):
+    with zones.using(zones_of(LIKE_TOKYO, release=ours, source_name="system")):
+        ((_, message, told),) = deployed()
+    assert message.startswith(
+        f"The tzdata package ({zones.from_tzdata().release}) has other clocks than Duebox (system"
+    )
+    assert hint in told
+
+
+def test_W005_a_database_with_other_clocks_is_one_line(zones_of, monkeypatch):
+    monkeypatch.setattr(zones, "from_system", lambda: zones_of(LIKE_TOKYO, source_name="system"))
+    with zones.using(zones_of(LIKE_TOKYO)):
+        assert deployed(databases=["default"]) == [
+            (
+                "duebox.W005",
+                "PostgreSQL on 'default' has other clocks than Duebox (tzdata 2099z) for 1 zone in the coming year: "
+                "Europe/Paris.",
+                "What Duebox plans goes by tzdata 2099z and is right; SQL that says AT TIME ZONE is not. Upgrade "
+                "PostgreSQL or, where it reads the zone files of its system, those.",
+            )
+        ]
+
+
+def test_W005_of_many_zones_five_are_named(monkeypatch):
+    """Of the real thing: the rules of 2025b, of which the tests keep those that changed since."""
+    older = zones.from_folder(HERE / "vectors" / "zones" / "2025b", release="2025b", source="system")
+    monkeypatch.setattr(zones, "from_system", lambda: older)
+    with travel(datetime(2026, 11, 15, tzinfo=UTC)):
+        ((_, message, _),) = deployed()
+    assert message.startswith("The operating system (2025b) has other clocks than Duebox (tzdata 20")
+    assert "Africa/Casablanca, Africa/El_Aaiun, America/" in message
+    assert message.endswith(" more.")
+    assert message.count("/") == 5
+
+
+def test_W005_clocks_that_only_change_some_hours_earlier_in_the_database_are_seen(zones_of):
+    with zones.using(zones_of({"Europe/Athens": "Asia/Beirut"})):
+        (told,) = [each for each in deployed(databases=["default"]) if "PostgreSQL" in each[1]]
+    assert told[1].endswith("for 1 zone in the coming year: Europe/Athens.")
+
+
+def test_W005_a_zone_that_the_database_does_not_know_is_no_error(zones_of, tmp_path):
+    folder = tmp_path / "zones" / "2099z" / "tzdata"
+    zones_of(LIKE_TOKYO)
+    (folder / "Mars").mkdir()
+    (folder / "Mars" / "Olympus").write_bytes((folder / "Asia" / "Tokyo").read_bytes())
+    (folder / "CET").write_bytes((folder / "Europe" / "London").read_bytes())
+    ours = zones.from_folder(folder, release="2099z", source="tzdata")
+    assert {"Mars/Olympus", "CET"} < ours.names
+    with zones.using(ours):
+        (told,) = [each for each in deployed(databases=["default"]) if "PostgreSQL" in each[1]]
+    assert "for 1 zone in the coming year: Europe/Paris." in told[1]
+
+
+@pytest.mark.parametrize("error", [WhenError("no zone files"), PermissionError("no")])
+def test_W005_a_system_without_zone_files_fails_no_check(monkeypatch, error):
+    def from_system():
+        raise error
+
+    monkeypatch.setattr(zones, "from_system", from_system)
+    assert deployed() == []
+
+
+def test_W005_asks_the_database_once_for_all_zones(django_assert_num_queries):
+    with django_assert_num_queries(1):
+        check_database_zones(None, databases=["default"])
+
+
+@pytest.mark.django_db
+def test_the_models_need_no_new_migration():
+    call_command("makemigrations", "duebox", check=True, dry_run=True, verbosity=0)

@@ -1,0 +1,67 @@
+"""A proxy before PostgreSQL that passes everything but notifications, as a pooler in transaction mode does."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+_NOTIFICATION = b"A"
+
+
+class DeafProxy:
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self._entry = dict(entry)
+        self._open: list[socket.socket] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.dropped = 0
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+        for each in self._open:
+            each.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            server = self._connect()
+            self._open += [client, server]
+            for target, pair in ((self._pass_all, (client, server)), (self._pass_but_notifications, (server, client))):
+                threading.Thread(target=self._until_closed, args=[target, *pair], daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        host, port = self._entry["HOST"], int(self._entry["PORT"] or 5432)
+        if not host.startswith("/"):
+            return socket.create_connection((host, port))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(str(Path(host) / f".s.PGSQL.{port}"))
+        return server
+
+    def _until_closed(self, target: Any, source: socket.socket, sink: socket.socket) -> None:
+        try:
+            target(source, sink)
+        except OSError:
+            pass
+        finally:
+            for each in (source, sink):
+                each.close()
+
+    def _pass_all(self, source: socket.socket, sink: socket.socket) -> None:
+        while data := source.recv(65_536):
+            sink.sendall(data)
+
+    def _pass_but_notifications(self, source: socket.socket, sink: socket.socket) -> None:
+        """Each message of the server is a letter, its length, and its body."""
+        with source.makefile("rb") as stream:
+            while len(head := stream.read(5)) == 5:
+                body = stream.read(int.from_bytes(head[1:]) - 4)
+                if head[:1] == _NOTIFICATION:
+                    self.dropped += 1
+                else:
+                    sink.sendall(head + body)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import duebox
+from duebox.models import Delivery, Worker
+from duebox.worker.clock import Clock
+from duebox.worker.lease import Lease
+from tests.support import claims_of, eventually, expire, terminate_others
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def lease():
+    made = Lease("default", 1.0, 3, Clock(), probe=False)
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_a_lease_is_kept_alive_by_its_heartbeat(lease):
+    first = Worker.objects.get().expires_at
+    eventually(lambda: Worker.objects.get().expires_at > first)
+    assert Worker.objects.get().id == lease.id
+    assert lease.owns(lease.id)
+
+
+def test_a_lease_owns_nothing_but_its_own(lease):
+    assert not lease.owns(lease.id + 1)
+    assert not lease.owns(0)
+
+
+def test_stopped_it_gives_its_row_back(lease):
+    lease.stop()
+    assert not Worker.objects.exists()
+
+
+def test_a_lease_found_expired_is_replaced_by_a_new_one(lease, caplog):
+    before = lease.id
+    expire(before)
+    eventually(lambda: lease.id not in (0, before) and lease.owns(lease.id))
+    assert not lease.owns(before)
+    assert f"lease lost: lease={before} reason=the heartbeat came too late" in caplog.text
+
+
+def test_an_abandoned_lease_is_replaced_and_what_hung_on_it_is_rescued(lease, on):
+    on("a.b", name="it")(lambda event: None)
+    duebox.emit("a.b")
+    before = lease.id
+    claims_of(before, "it")
+    lease.abandon("a test says so")
+    assert not lease.owns(before)
+    eventually(lambda: Delivery.objects.get().lease is None)
+    assert lease.id != before
+
+
+def test_once_it_was_not_trusted_it_is_never_trusted_again(lease):
+    before = lease.id
+    lease.safe_until = time.perf_counter() - 1  # the heartbeat hangs, so a claim of this lease is not started
+    assert not lease.owns(before)
+    eventually(lambda: lease.id not in (0, before))  # else that claim would hang on a lease that lives on
+
+
+def test_a_heartbeat_survives_the_loss_of_its_connection(lease, elsewhere, caplog):
+    before = lease.id
+    terminate_others(elsewhere)
+    eventually(lambda: "heartbeat failed" in caplog.text)
+    beat = lease.beats
+    eventually(lambda: lease.beats > beat + 1)
+    assert lease.owns(lease.id)
+    assert lease.id == before
+
+
+def test_the_clock_follows_the_database():
+    clock = Clock()
+    clock.set(1_000.0, time.perf_counter())
+    assert 1_000.0 <= clock.now() < 1_001.0

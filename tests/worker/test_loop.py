@@ -1,0 +1,254 @@
+"""A whole worker, in a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+import duebox
+from duebox.models import Attempt, Delivery, Event
+from duebox.models import Worker as WorkerRow
+from duebox.worker.loop import Worker, known
+from duebox.worker.tidy import close_connections
+from tests.app.models import Effect
+from tests.support import eventually, terminate_others
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("configure")]
+
+
+def emit_many(count, **data):
+    return duebox.emit_many(duebox.New(type="a.b", data={"number": n, **data}) for n in range(count))
+
+
+def run(worker):
+    try:
+        worker.run()
+    finally:
+        close_connections()
+
+
+def all_done():
+    return not Delivery.objects.exists()
+
+
+def test_everything_is_delivered_to_everybody(hire, on):
+    on("a.b", name="atomic")(lambda event: Effect.objects.create(event_id=event.id, subscriber="atomic") and None)
+    on("a.b", name="outside", atomic=False)(lambda event: None)
+    facts = emit_many(300)
+    hire()
+    eventually(all_done)
+    assert set(Effect.objects.values_list("event_id", flat=True)) == {fact.id for fact in facts}
+    assert Effect.objects.count() == 300
+    assert Attempt.objects.filter(outcome="delivered").count() == 600
+
+
+def test_a_worker_sleeps_until_the_next_due_instant(hire, on, configure):
+    configure(POLL_SECONDS=60)
+    moments = []
+
+    @on("a.b", name="it", atomic=False)
+    def handler(event):
+        moments.append(time.monotonic())
+        return duebox.Snooze(timedelta(milliseconds=300)) if len(moments) == 1 else None
+
+    emit_many(1)
+    hire()
+    eventually(lambda: len(moments) == 2)
+    # The delay counts from the settlement, which may be a batch later than the call.
+    assert 0.3 <= moments[1] - moments[0] < 0.8
+
+
+def test_what_was_claimed_and_not_started_is_given_back_at_the_stop_and_the_running_one_finishes(hire, on, configure):
+    configure(THREADS=1)
+    started, gate = threading.Event(), threading.Event()
+
+    @on("a.b", name="it", atomic=False)
+    def handler(event):
+        if event.data.get("block"):
+            started.set()
+            gate.wait(10)
+
+    emit_many(3)
+    worker = hire()
+    eventually(all_done)  # by now it knows the handler as quick, and claims many at once
+    emit_many(1, block=True)
+    assert started.wait(5)
+    emit_many(5)
+    eventually(lambda: Delivery.objects.filter(lease__isnull=False).count() > 1)
+    worker.stop()
+    eventually(lambda: Delivery.objects.filter(lease=None).count() == 5)
+    gate.set()
+    eventually(lambda: Delivery.objects.count() == 5)
+    eventually(lambda: not WorkerRow.objects.exists())
+    assert set(Delivery.objects.values_list("attempt", "rescues")) == {(0, 0)}
+    assert Attempt.objects.exclude(outcome="delivered").count() == 0
+
+
+def test_what_runs_beyond_the_deadline_is_given_back_and_burns_no_attempt(hire, on, configure, caplog):
+    configure(SHUTDOWN_SECONDS=0.2, THREADS=1)
+    started, gate = threading.Event(), threading.Event()
+
+    @on("a.b", name="it")
+    def handler(event):
+        Effect.objects.create(event_id=event.id, subscriber="it")
+        started.set()
+        gate.wait(10)
+
+    emit_many(1)
+    worker = hire()
+    assert started.wait(5)
+    worker.stop()
+    row = eventually(lambda: Delivery.objects.filter(lease=None).first())
+    assert (row.attempt, row.rescues, row.status) == (0, 0, "pending")
+    gate.set()
+    eventually(lambda: not [each for each in threading.enumerate() if each.name.startswith("duebox-hand")])
+    assert Delivery.objects.filter(lease=None, attempt=0).exists()
+    assert not Effect.objects.exists()
+    assert not Attempt.objects.exists()
+    assert "lease lost, nothing overwritten" in caplog.text
+
+
+def test_only_the_subscribers_asked_for_are_served(hire, on):
+    for name in ("mail.welcome", "mail.bye", "report"):
+        on("a.b", name=name)(lambda event, name=name: None)
+    emit_many(4)
+    hire(only=("mail.*",))
+    eventually(lambda: Delivery.objects.count() == 4)
+    assert set(Delivery.objects.values_list("subscriber", "lease")) == {("report", None)}
+
+
+def test_aliases_are_served_with_their_subscriber(on):
+    on("a.b", name="mail.welcome", aliases=["old.mail"])(lambda event: None)
+    assert set(known(("mail.*",))) == {"mail.welcome", "old.mail"}
+    assert known(("nobody",)) == {}
+
+
+def test_deliveries_of_unknown_handlers_are_left_for_newer_code(hire, on):
+    on("a.b", name="it")(lambda event: None)
+    unknown = Delivery.objects.create(event_id=uuid4(), subscriber="newer.code", due_at=timezone.now())
+    before = Delivery.objects.filter(id=unknown.id).values().get()
+    emit_many(3)
+    hire()
+    eventually(lambda: Delivery.objects.count() == 1)
+    assert Delivery.objects.filter(id=unknown.id).values().get() == before
+
+
+def test_a_delivery_whose_event_is_gone_is_discarded_and_the_others_are_delivered(hire, on):
+    on("a.b", name="it")(lambda event: event.data["number"])
+    gone = emit_many(1)[0]
+    Event.objects.filter(id=gone.id).delete()
+    emit_many(5)
+    hire()
+    eventually(all_done)
+    told = Attempt.objects.get(event_id=gone.id)
+    assert told.outcome == "discarded"
+    assert "event" in told.note
+    assert Attempt.objects.filter(outcome="delivered").count() == 5
+
+
+class Broken(duebox.Retry):
+    def outcome(self, error, attempt):
+        raise RuntimeError("the policy itself is broken")
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_delivery_that_cannot_even_fail_does_not_stop_the_others(hire, on, caplog, atomic):
+    @on("a.b", name="bad", atomic=atomic, retry=Broken())
+    def bad(event):
+        raise ValueError
+
+    on("a.c", name="good", atomic=atomic)(lambda event: None)
+    emit_many(1)
+    duebox.emit_many([duebox.New(type="a.c")] * 5)
+    hire()
+    eventually(lambda: Delivery.objects.count() == 1)
+    assert Delivery.objects.get().subscriber == "bad"
+    assert "delivery could not be run" in caplog.text
+
+
+def test_ordered_deliveries_keep_their_order_with_several_threads(hire, on):
+    @on("a.b", name="it", ordered=True)
+    def handler(event):
+        Effect.objects.create(event_id=event.id, subscriber=event.about[1], sequence=event.data["number"])
+
+    duebox.emit_many(duebox.New(type="a.b", data={"number": n}, about=("x", n % 4)) for n in range(80))
+    hire(threads=3)
+    eventually(all_done, 15)
+    for aggregate in "0123":
+        numbers = list(Effect.objects.filter(subscriber=aggregate).order_by("id").values_list("sequence", flat=True))
+        assert numbers == list(range(int(aggregate), 80, 4))
+
+
+def test_broken_connections_are_survived(hire, on, elsewhere, caplog):
+    on("a.b", name="it")(lambda event: Effect.objects.create(event_id=event.id, subscriber="it") and None)
+    worker = hire()
+    emit_many(50)
+    eventually(all_done)
+    assert terminate_others(elsewhere) >= 2
+    emit_many(50)
+    eventually(all_done, 15)
+    assert Effect.objects.count() == 100
+    assert worker.crew.tally.delivered == 100
+    assert "database error, next try in 1 s" in caplog.text
+
+
+def test_a_delivery_in_its_last_chance_survives_a_broken_connection(hire, on, elsewhere, configure):
+    configure(LEASE_SECONDS=1)
+    on("a.b", name="it")(lambda event: None)
+    hire(threads=1)
+    emit_many(3)
+    eventually(all_done)
+    terminate_others(elsewhere)
+    fact = duebox.emit("a.b")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE duebox_delivery SET rescues = 4 WHERE event_id = %s", [fact.id])
+    eventually(all_done, 15)
+    emit_many(3)
+    eventually(all_done, 15)
+
+
+def test_once_ends_when_nothing_is_due_any_more(on):
+    @on("a.b", name="it")
+    def handler(event):
+        if event.data["number"] < 3:
+            duebox.emit("a.b", {"number": event.data["number"] + 1})
+
+    on("a.c", name="later")(lambda event: duebox.Snooze(timedelta(hours=1)))
+    emit_many(1)
+    duebox.emit("a.c")
+    worker = Worker(until_idle=True)
+    worker.run()
+    assert worker.crew.tally.as_dict() == {
+        "delivered": 4, "snoozed": 1, "discarded": 0, "retried": 0, "dead": 0, "lost": 0,
+    }  # fmt: skip
+    assert str(worker.crew.tally) == "delivered 4, snoozed 1"
+    assert Delivery.objects.get().subscriber == "later"
+    assert not WorkerRow.objects.exists()
+
+
+def test_once_ends_although_there_is_nobody_to_serve():
+    worker = Worker(until_idle=True, only=("nobody",))
+    done = threading.Thread(target=run, args=[worker])
+    done.start()
+    done.join(3)
+    ended = not done.is_alive()
+    worker.stop()
+    done.join(5)
+    assert ended
+
+
+def test_a_worker_says_when_it_stopped_and_what_it_did(hire, on, caplog):
+    caplog.set_level(logging.INFO, logger="duebox.worker")
+    on("a.b", name="it")(lambda event: None)
+    emit_many(2)
+    worker = hire()
+    eventually(all_done)
+    worker.stop()
+    eventually(lambda: "stopped: delivered 2" in caplog.text)
