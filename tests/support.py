@@ -18,7 +18,7 @@ from duebox.store.deliveries import Claim, Ended
 from duebox.store.deliveries import claim as store_claim
 
 
-def eventually(check: Callable[[], Any], seconds: float = 8.0) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     """What `check` gives once it gives something; fails when the time is over."""
     deadline = time.monotonic() + seconds
     while not (found := check()):
