@@ -21,7 +21,7 @@ def main() -> None:
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0, run_syncdb=True)
-    parts = {"engine": measure_engine, "time": measure_time}
+    parts = {"engine": measure_engine, "time": measure_time, "contracts": measure_contracts, "audit": measure_audit}
     result: dict[str, object] = {}
     for name, part in parts.items():
         if options.only in (None, name):
@@ -75,9 +75,31 @@ def measure_time(options: argparse.Namespace) -> dict[str, object]:
     return result
 
 
+def measure_contracts(options: argparse.Namespace) -> dict[str, object]:
+    from bench import contracts
+
+    print("  contracts: emissions held to a schema, and not ...", file=sys.stderr)
+    return contracts.cost()
+
+
+def measure_audit(options: argparse.Namespace) -> dict[str, object]:
+    from bench import audit
+
+    print(f"  audit: a log of {options.entries:,} entries ...", file=sys.stderr)
+    audit.fill(options.entries)
+    took = audit.verify(options.entries)
+    audit.empty()
+    result = {"audit_entries": options.entries, "audit_verify_s": round(took, 1)}
+    result["audit_record_s"] = round(audit.record(2_000))
+    audit.empty()
+    return result
+
+
 def show(result: dict[str, object]) -> None:
     rows = [*engine_rows(result)] if "drain_events_s" in result else []
     rows += [*time_rows(result)] if "sync_s" in result else []
+    rows += [*contract_rows(result)] if "contract_row_us" in result else []
+    rows += [*audit_rows(result)] if "audit_verify_s" in result else []
     for what, found, reference, value, ratio in rows:
         told = f"{ratio:5.2f} x" if ratio else ""
         print(f"{what:36} {found:>26}   {reference:24} {value:>12} {told:>8}")
@@ -119,6 +141,25 @@ def engine_rows(result: dict[str, object]) -> list[Row]:
     ]  # fmt: skip
 
 
+def audit_rows(result: dict[str, object]) -> list[Row]:
+    return [
+        (f"verify {result['audit_entries']:,} audit entries", f"{result['audit_verify_s']} s", "", "", None),
+        ("record one and commit", f"{result['audit_record_s']:,}/s", "", "", None),
+    ]
+
+
+def contract_rows(result: dict[str, object]) -> list[Row]:
+    """How much a schema adds to what the same payload costs without one."""
+    rows = []
+    for what, key in (("build the row", "contract_row_us"), ("emit, in a transaction", "contract_emit_us")):
+        found = result[key]
+        for how in ("checked", "instance"):
+            bare, added = found["unchecked"], found[f"{how}_adds"]
+            told = f"{found[how]:.1f} us ({added:+.1f} us)"
+            rows.append((f"{what}, {how}", told, "not checked", f"{bare:.1f} us", 1 + added / bare))
+    return rows
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Duebox beside its own limit.")
     parser.add_argument("--events", type=int, default=100_000, help="stored events to drain (100000)")
@@ -129,7 +170,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--future", type=int, default=1_000_000, help="rows not due yet for the claim (1000000)")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds to watch the idle worker (10)")
     parser.add_argument("--people", type=int, default=1_000_000, help="people whose birthdays are planned (1000000)")
-    parser.add_argument("--only", choices=["engine", "time"], help="measure one half only")
+    parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the audit log (1000000)")
+    parser.add_argument("--only", choices=["engine", "time", "contracts", "audit"], help="measure one part only")
     return parser.parse_args()
 
 

@@ -13,4 +13,5 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = ["duebox", "bench"]
 # The server of bench-sized machines; fsync and synchronous_commit stay on.
 DATABASES = {"default": embedded.start(FOLDER, settings={"shared_buffers": "1GB"}).database("bench")}
-DUEBOX: dict[str, object] = {}
+# What is measured is the engine; what it costs to hold an event to its declared type is measured by bench.contracts.
+DUEBOX = {"UNDECLARED": "allow"}

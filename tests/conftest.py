@@ -13,6 +13,7 @@ from django.db import connections
 
 import duebox
 from duebox import subscribers
+from duebox.contracts import types
 from duebox.worker.loop import Worker
 from duebox.worker.tidy import close_connections
 from tests.database import clone, drop, template
@@ -64,6 +65,15 @@ def on() -> Iterator[Callable[..., Any]]:
     for name in [name for name in subscribers.by_name() if name not in before]:
         if name in subscribers.by_name():
             subscribers.remove(subscribers.by_name()[name].name)
+
+
+@pytest.fixture
+def declare() -> Iterator[Callable[..., Any]]:
+    """`duebox.event`, whose types are forgotten after the test."""
+    before = {each.name for each in types.declared()}
+    yield duebox.event
+    for name in {each.name for each in types.declared()} - before:
+        types.forget(name)
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ INSTALLED_APPS = ["duebox", "tests.app"]
 DATABASES = databases(os.environ)
 ROOT_URLCONF = "tests.app.urls"
 MIDDLEWARE: list[str] = []
-DUEBOX = json.loads(os.environ.get("DUEBOX_TEST_SETTINGS", "{}"))
+# Most tests are about what happens to events, whatever those are called; tests/contracts declares its own.
+DUEBOX = {"UNDECLARED": "allow", **json.loads(os.environ.get("DUEBOX_TEST_SETTINGS", "{}"))}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

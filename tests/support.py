@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from duebox.models import Worker
 from duebox.store import leases
 from duebox.store.deliveries import Claim, Ended
 from duebox.store.deliveries import claim as store_claim
+
+
+def examples(many: int) -> int:
+    """How many examples of a machine to play: a third of them, or all where DUEBOX_TEST_THOROUGH is set, as in CI."""
+    return many if os.environ.get("DUEBOX_TEST_THOROUGH") else many // 3
 
 
 def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:

@@ -13,13 +13,19 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
 
+import duebox
+from duebox import plans, sweeps
 from duebox.checks import check_database_zones
+from duebox.contracts import declared, files
 from duebox.testing import travel
 from duebox.when import WhenError, zones
+from tests.app.models import Account, Task
+from tests.contracts.catalogue import declare_all
 
 pytestmark = pytest.mark.django_db(databases=["default", "other"])
 HERE = Path(__file__).parent
 LIKE_TOKYO = {"Europe/Paris": "Asia/Tokyo"}
+ANY_TYPE = {"UNDECLARED": "allow"}
 
 
 def found(**options):
@@ -54,7 +60,7 @@ def test_a_sound_project_passes():
 
 
 def test_E001_an_unknown_or_bad_setting_is_an_error_with_a_hint(settings):
-    settings.DUEBOX = {"THREAD": 8, "BATCH_SIZE": -1}
+    settings.DUEBOX = {**ANY_TYPE, "THREAD": 8, "BATCH_SIZE": -1}
     assert found() == [
         ("duebox.E001", "DUEBOX has an unknown key 'THREAD'.", "Did you mean 'THREADS'?"),
         ("duebox.E001", "DUEBOX['BATCH_SIZE'] is -1.", "It must be above 0; the default is 500."),
@@ -74,7 +80,7 @@ def test_E001_stops_manage_py(settings):
 
 
 def test_E002_an_alias_that_does_not_exist_is_an_error(settings):
-    settings.DUEBOX = {"DATABASE": "elsewhere"}
+    settings.DUEBOX = {**ANY_TYPE, "DATABASE": "elsewhere"}
     assert found() == [
         (
             "duebox.E002",
@@ -87,7 +93,7 @@ def test_E002_an_alias_that_does_not_exist_is_an_error(settings):
 def test_E003_a_database_that_is_not_postgresql_is_an_error(settings, monkeypatch):
     entry = {**connections["default"].settings_dict, "ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
     monkeypatch.setitem(connections.settings, "lite", entry)
-    settings.DUEBOX = {"DATABASE": "lite"}
+    settings.DUEBOX = {**ANY_TYPE, "DATABASE": "lite"}
     ((number, message, hint),) = found()
     del connections["lite"]
     assert (number, message) == ("duebox.E003", "Database 'lite' is sqlite; Duebox needs PostgreSQL 15 or newer.")
@@ -103,7 +109,7 @@ def test_W004_a_missing_migration_is_a_warning_with_the_command():
     assert found(databases=["default"]) == [
         (
             "duebox.W004",
-            "Database 'default' lacks the Duebox migrations 0001_initial, 0002_emit, 0003_schedules.",
+            "Database 'default' lacks the Duebox migrations 0001_initial, 0002_emit, 0003_schedules, 0004_audit.",
             "Run: manage.py migrate duebox --database default",
         )
     ]
@@ -113,9 +119,10 @@ def test_W004_a_missing_migration_is_a_warning_with_the_command():
 def test_migrate_is_not_stopped_by_the_check_for_migrations():
     with connections["default"].cursor() as cursor:
         cursor.execute(
-            "DROP TABLE duebox_event, duebox_delivery, duebox_attempt, duebox_worker, duebox_schedule, duebox_trail"
+            "DROP TABLE duebox_event, duebox_delivery, duebox_attempt, duebox_worker, duebox_schedule, duebox_trail, "
+            "duebox_audit, duebox_audit_head CASCADE"
         )
-        cursor.execute("DROP FUNCTION duebox_refuse_update")
+        cursor.execute("DROP FUNCTION duebox_refuse_update, duebox_audit_refuse, duebox_audit_refuse_unpruned")
         cursor.execute("DELETE FROM django_migrations WHERE app = 'duebox'")
     call_command("migrate", "duebox", skip_checks=False, stdout=StringIO(), stderr=StringIO())
     assert found(databases=["default"]) == []
@@ -240,6 +247,121 @@ def test_W005_a_system_without_zone_files_fails_no_check(monkeypatch, error):
 def test_W005_asks_the_database_once_for_all_zones(django_assert_num_queries):
     with django_assert_num_queries(1):
         check_database_zones(None, databases=["default"])
+
+
+@pytest.fixture
+def schemas(tmp_path, settings):
+    """The folder of the schema files, which does not exist yet."""
+    settings.BASE_DIR = tmp_path
+    return tmp_path / "schemas" / "events"
+
+
+def test_W006_a_project_without_schema_files_needs_none(schemas, declare):
+    declare_all(declare)
+    assert found() == []
+
+
+def test_W006_files_that_are_not_what_the_code_says_are_a_warning_with_the_command(schemas, declare):
+    declare_all(declare)
+    files.write(schemas, declared())
+    assert found() == []
+    (schemas / "order.paid.v1.json").unlink()
+    (schemas / "member.invited.v2.json").write_text('{"type": "object"}')
+    assert found() == [
+        (
+            "duebox.W006",
+            "The schema files are not what the code declares: member.invited.v2.json is out of date, "
+            "order.paid.v1.json is missing.",
+            "Run: manage.py duebox schemas write",
+        )
+    ]
+
+
+def test_W006_of_many_files_five_are_named(schemas, declare):
+    schemas.mkdir(parents=True)
+    for number in range(7):
+        declare(f"task{number}.closed")(type(f"Closed{number}", (), {"__annotations__": {"reason": str}}))
+    ((_, message, _),) = found()
+    assert message.endswith("task4.closed.v1.json is missing and 2 more.")
+
+
+def test_E008_a_file_that_is_not_json_is_an_error_and_not_a_crash(schemas, declare):
+    declare_all(declare)
+    files.write(schemas, declared())
+    (schemas / "order.paid.v1.json").write_text("{")
+    ((number, message, _),) = found()
+    assert number == "duebox.E008"
+    assert "order.paid.v1.json is not JSON" in message
+
+
+def test_W006_does_not_stop_the_command_that_repairs_it(schemas, declare, monkeypatch):
+    declare_all(declare)
+    schemas.mkdir(parents=True)
+    assert {each[0] for each in found()} == {"duebox.W006"}
+    monkeypatch.setattr(sys, "argv", ["manage.py", "duebox", "schemas", "write"])
+    call_command("duebox", "schemas", "write", skip_checks=False, stdout=StringIO(), stderr=StringIO())
+    monkeypatch.undo()
+    assert len(list(schemas.iterdir())) == 5
+
+
+def undeclared():
+    return [each[1:] for each in found() if each[0] == "duebox.W007"]
+
+
+def test_W007_a_handler_that_waits_for_what_nobody_declared_is_told_the_nearest(settings, declare, on):
+    settings.DUEBOX = {}
+    declare_all(declare)
+    before = undeclared()
+    for pattern in ("member.invitd", "member.invited", "public.member.invited", "memer.*", "duebox.sweep.due"):
+        on(pattern, name=f"test.{pattern.replace('*', 'all')}")(lambda event: None)
+    assert [each for each in undeclared() if each not in before] == [
+        (
+            "Handler 'test.member.invitd' waits for 'member.invitd', which nobody declared.",
+            "Did you mean 'member.invited'? If not, declare it with @duebox.event('member.invitd') above a class in "
+            "events.py.",
+        )
+    ]
+
+
+def test_W007_plans_and_sweeps_are_held_to_what_may_be_emitted(settings, declare):
+    settings.DUEBOX = {}
+    declare_all(declare)
+    before = undeclared()
+
+    class Reviews(duebox.Plan):
+        model = Account
+        event = "public.member.invited"
+
+        def rule(self, row):
+            return None
+
+    class Overdue(duebox.Sweep):
+        model = Task
+        event = "task.overdue"
+        stamp = "reminded_at"
+
+        def due(self, rows, now):
+            return rows
+
+    told = [each for each in undeclared() if each not in before]
+    plans.remove("app.Reviews")
+    sweeps.remove("app.Overdue")
+    assert told == [
+        (
+            "Plan 'app.Reviews' emits 'public.member.invited', which nobody declared.",
+            "Did you mean 'member.invited'? If not, declare what others may see of 'member.invited' with public={...}; "
+            "Duebox emits it then.",
+        ),
+        (
+            "Sweep 'app.Overdue' emits 'task.overdue', which nobody declared.",
+            "Declare it with @duebox.event('task.overdue') above a class in events.py.",
+        ),
+    ]
+
+
+def test_W007_while_undeclared_types_are_allowed_nothing_is_said(declare, on):
+    on("nobody.declared", name="test.handler")(lambda event: None)
+    assert undeclared() == []
 
 
 @pytest.mark.django_db

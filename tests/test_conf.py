@@ -6,7 +6,7 @@ from duebox.conf import NAMES, Settings, conf, mistakes
 
 
 def test_without_a_setting_everything_has_a_default(settings):
-    del settings.DUEBOX
+    settings.DUEBOX = {}
     assert conf() == Settings()
     assert mistakes() == []
 
@@ -40,6 +40,9 @@ def test_an_unknown_key_that_resembles_none_lists_them_all(settings):
         ({"POLL_SECONDS": -1}, "It must be above 0; the default is 1.0."),
         ({"LISTEN": 1}, "It must be a bool; the default is True."),
         ({"DATABASE": None}, "It must be a str; the default is 'default'."),
+        ({"TRUSTED_PROXIES": -1}, "It must be 0 or more: how many proxies of yours."),
+        ({"TRUST_TRACEPARENT": 1}, "It must be a bool; the default is False."),
+        ({"AUDIT_YEARS": 0}, "It must be above 0; the default is 7."),
         ({"MODE": "outline"}, "It must be one of worker, inline."),
     ],
 )
@@ -47,6 +50,22 @@ def test_a_bad_value_is_a_mistake_with_what_it_must_be(settings, given, hint):
     settings.DUEBOX = given
     ((name, value),) = given.items()
     assert mistakes() == [(f"DUEBOX[{name!r}] is {value!r}.", hint)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"AUDIT_KEY": b"hush"}, "DUEBOX['AUDIT_KEY'] is a bytes.", "It must be a str; the default is ''."),
+        (
+            {"AUDIT_KEY_FALLBACKS": "hush"},
+            "DUEBOX['AUDIT_KEY_FALLBACKS'] is a str.",
+            "It must be a list; the default is [].",
+        ),
+    ],
+)
+def test_a_bad_value_that_is_secret_is_not_quoted(settings, given, message, hint):
+    settings.DUEBOX = given
+    assert mistakes() == [(message, hint)]
 
 
 @pytest.mark.parametrize("given", [["THREADS"], None, "worker"])

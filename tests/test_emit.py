@@ -75,7 +75,7 @@ def test_a_rollback_on_another_alias_leaves_nothing_there():
 
 @pytest.mark.django_db(databases=["default", "other"])
 def test_the_alias_of_the_settings_is_used_unless_one_is_given(settings):
-    settings.DUEBOX = {"DATABASE": "other"}
+    settings.DUEBOX = {**settings.DUEBOX, "DATABASE": "other"}
     duebox.emit("member.invited")
     assert (Event.objects.count(), Event.objects.using("other").count()) == (0, 1)
 
@@ -136,7 +136,7 @@ def test_emit_many_gives_the_facts_back_in_the_order_given():
 
 
 def test_the_envelope_is_stored_and_given_back(settings):
-    settings.DUEBOX = {"PRODUCER": "clinic"}
+    settings.DUEBOX = {**settings.DUEBOX, "PRODUCER": "clinic"}
     account, cause, moment = Account.objects.create(), uuid4(), datetime(2026, 3, 29, 2, 30, 0, 123456, tzinfo=UTC)
     fact = duebox.emit(
         "account.opened",
@@ -269,7 +269,7 @@ def test_one_bad_event_of_many_stores_none():
 
 
 def test_the_limits_of_the_payload_are_settings(settings):
-    settings.DUEBOX = {"PAYLOAD_LIMIT_BYTES": 20, "PAYLOAD_DEPTH": 2}
+    settings.DUEBOX = {**settings.DUEBOX, "PAYLOAD_LIMIT_BYTES": 20, "PAYLOAD_DEPTH": 2}
     with pytest.raises(InvalidPayload, match="over the limit of 20"):
         duebox.emit("member.invited", {"a": "x" * 20})
     with pytest.raises(InvalidPayload, match="nested too deeply"):

@@ -20,6 +20,7 @@ from duebox.testing import travel
 from duebox.when import at_offset
 from tests.app.people import Appointment, Person
 from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, mark, utc
+from tests.support import examples
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -175,7 +176,7 @@ def test_whatever_happens_to_an_appointment_its_reminders_are_those_of_its_time(
     run_state_machine_as_test(
         OneAppointment,
         settings=settings(
-            max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(60), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

@@ -265,7 +265,7 @@ def test_another_database_is_named_by_its_alias():
 
 @pytest.mark.django_db(databases=["default", "other"])
 def test_the_alias_of_the_settings_is_used_unless_one_is_given(settings):
-    settings.DUEBOX = {"DATABASE": "other"}
+    settings.DUEBOX = {**settings.DUEBOX, "DATABASE": "other"}
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
     assert (Schedule.objects.count(), Schedule.objects.using("other").count()) == (0, 1)
 
@@ -466,7 +466,7 @@ def test_a_rule_that_can_never_be_followed_is_refused_when_it_is_made(make):
 
 
 def test_a_payload_over_the_limit_is_refused_today_and_not_when_it_fires(settings):
-    settings.DUEBOX = {"PAYLOAD_LIMIT_BYTES": 20}
+    settings.DUEBOX = {**settings.DUEBOX, "PAYLOAD_LIMIT_BYTES": 20}
     with pytest.raises(InvalidPayload, match="over the limit of 20"):
         duebox.schedule("bell.rung", {"a": "x" * 20}, at=utc("2026-06-02T09:00Z"))
 

@@ -89,7 +89,7 @@ def test_the_alias_of_the_settings_is_looked_at_unless_one_is_given(settings):
     duebox.emit("a.b")
     assert_emitted("a.b")
     refute_emitted("a.b", using="other")
-    settings.DUEBOX = {"DATABASE": "other"}
+    settings.DUEBOX = {**settings.DUEBOX, "DATABASE": "other"}
     refute_emitted("a.b")
     assert_emitted("a.b", using="default")
 

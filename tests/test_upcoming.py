@@ -167,7 +167,7 @@ def test_another_database_has_its_own(settings):
     duebox.schedule("bell.rung", at=NOON + HOUR, key="it", using="other")
     assert duebox.upcoming() == []
     assert keys(duebox.upcoming(using="other")) == ["it"]
-    settings.DUEBOX = {"DATABASE": "other"}
+    settings.DUEBOX = {**settings.DUEBOX, "DATABASE": "other"}
     assert keys(duebox.upcoming()) == ["it"]
 
 

@@ -5,6 +5,7 @@ The visitor's key (a header, or a hidden field of the form) makes a double click
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any
 
@@ -29,6 +30,14 @@ def number(request: HttpRequest, name: str) -> int:
     if not text.isdecimal():
         raise Refused(f"{name} {text!r} is not a number", status=400)
     return int(text)
+
+
+def choice(request: HttpRequest, name: str, choices: Iterable[str]) -> Any:
+    """One of the choices of a field."""
+    text, known = field(request, name), list(choices)
+    if text not in known:
+        raise Refused(f"{name} {text!r} is none of {', '.join(known)}", status=400)
+    return text
 
 
 def day(request: HttpRequest, name: str) -> date | None:

@@ -6,6 +6,8 @@ that runs twice, which no outbox can rule out, still sends one message.
 
 from __future__ import annotations
 
+import json
+
 from django.conf import settings
 
 from duebox import Fact
@@ -23,6 +25,11 @@ def sms(event: Fact, *, to: str, text: str) -> None:
     if to.endswith("7") and not _knocked_before(event):
         raise GatewayBusy(f"no free line to {to}")
     _post(f"sms-{event.id}.txt", f"To: {to}\n\n{text}\n")
+
+
+def publish(event: Fact) -> None:
+    """To whoever listens from outside."""
+    _post(f"partners-{event.id}.json", f"{json.dumps({'type': event.type, 'data': event.data})}\n")
 
 
 def _post(name: str, text: str) -> None:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 import duebox
 from duebox.models import Event
 from examples.clinic.models import Appointment, Doctor, Patient
+from examples.clinic.organizations.models import FeedEntry
 
 LAST = 20
 
@@ -21,6 +22,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "appointments": Appointment.objects.select_related("patient").order_by("-starts_at")[:LAST],
         "patients": Patient.objects.order_by("-pk")[:LAST],
         "doctors": Doctor.objects.order_by("name"),
+        "feed": FeedEntry.objects.select_related("organization").order_by("-pk")[:LAST],
         "upcoming": duebox.upcoming(days=7, limit=LAST),
         "events": _last_events(),
         # The form carries its key from the moment it was shown: a double click books once.

@@ -30,7 +30,7 @@ class ForPatients(duebox.Plan):
         return row.patient.zone
 
     def data(self, row: Appointment) -> dict[str, Any]:
-        patient = {"name": row.patient.name, "zone": row.patient.zone}
+        patient = {"patient": row.patient_id, "name": row.patient.name, "zone": row.patient.zone}
         return {**patient, "reference": row.pk, "doctor": row.doctor_id, "starts_at": row.starts_at}
 
 
@@ -38,7 +38,7 @@ class AppointmentReminders(ForPatients):
     """A day before is the same time of day, however long that day is; two hours before are two hours."""
 
     model = Appointment
-    event = "appointment.reminder"
+    event = "appointment.reminder_due"
     offsets = (days(-1), hours(-2), minutes(-15))
     catch_up = timelapse.patience()
 
@@ -53,7 +53,7 @@ class FollowUps(ForPatients):
     """A day after, if the patient came."""
 
     model = Appointment
-    event = "appointment.follow_up"
+    event = "appointment.follow_up_due"
     offsets = (days(1),)
 
     def when(self, row: Appointment) -> bool:
@@ -67,7 +67,7 @@ class Birthdays(duebox.Plan):
     """At nine in the morning where the patient lives. Born on 29 February: on the 28th, in years without a 29th."""
 
     model = Patient
-    event = "patient.birthday"
+    event = "patient.birthday_came"
 
     def rule(self, row: Patient) -> Rule | None:
         return anniversary(row.born_on, at="09:00", leap="backward") if row.born_on else None
@@ -83,7 +83,7 @@ class WeeklyReviews(duebox.Plan):
     """Each Monday at eight every doctor gets the list of the week."""
 
     model = Doctor
-    event = "doctor.review"
+    event = "doctor.review_due"
 
     def rule(self, row: Doctor) -> Rule:
         return rrule("FREQ=WEEKLY;BYDAY=MO", start=datetime(2026, 1, 5, 8))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from examples.clinic.database import database
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+BASE_DIR = Path(__file__).resolve().parent
+REPOSITORY = BASE_DIR.parents[1]
 FOLDER = Path(os.environ.get("CLINIC_FOLDER", REPOSITORY / ".duebox" / "clinic"))
 OUTBOX = FOLDER / "outbox"
 
@@ -17,9 +18,14 @@ ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 ROOT_URLCONF = "examples.clinic.urls"
-INSTALLED_APPS = ["duebox", "examples.clinic"]
+INSTALLED_APPS = ["duebox", "examples.clinic", "examples.clinic.organizations"]
 # Nobody logs in here and no cookie is set, so there is nothing that CSRF protection would protect.
-MIDDLEWARE = ["django.middleware.common.CommonMiddleware", "examples.clinic.refusals.RefusalMiddleware"]
+MIDDLEWARE = [
+    "duebox.middleware.CorrelationMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "examples.clinic.visitor.VisitorMiddleware",
+    "examples.clinic.refusals.RefusalMiddleware",
+]
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 DATABASES = {
     "default": {

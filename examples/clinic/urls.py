@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
 from examples.clinic import pages
 from examples.clinic.views import appointments, desk, people
@@ -20,4 +20,5 @@ urlpatterns = [
     path("invoices/<int:pk>/pay/", desk.pay_invoice),
     path("tasks/", desk.add_task),
     path("tasks/<int:pk>/done/", desk.finish_task),
+    path("", include("examples.clinic.organizations.urls")),
 ]

@@ -3,25 +3,32 @@
 The map, from the middle outwards; imports point to the left only:
 
     exceptions outcome fact payload ids clock   values; they know nobody
+    headers                                     what may be believed of a request
     when                                        when things happen: zones, rules, policies; pure
     intent                                      what a schedule wants, as one value
-    conf context subscribers signals            what is configured, who reacts
+    conf context subscribers signals saving     what is configured, who reacts
+    tracing logs origins                        where work comes from, and which story it belongs to
+    contracts promise                           what an event is: types, schemas, versions, what others may see
     models                                      the rows
+    destinations                                where events go: patterns, signatures, the guard of addresses
     store                                       the only room with SQL
     emit                                        facts, in the caller's transaction
-    planner                                     how an intention becomes a row, and a changed one another row
+    auditing                                    who changed what, in the caller's transaction, in a chain
+    planner drafts                              how an intention becomes a row, and a changed one another row
     schedule upcoming deciding firing           moments: plan them, see them coming, let them happen
     plans following syncing rezone              moments that follow the rows of a model, and the zone database
     sweeps sweeping upkeep                      rows whose time has come; what the engine does for itself
     worker                                      fire, claim, run, settle
     travel                                      another clock in the place of the real one
-    testing embedded management                 the doors
+    testing embedded middleware management      the doors
 
 Errors are in `duebox.exceptions`, rules in `duebox.when`.
 """
 
 from __future__ import annotations
 
+from duebox.auditing.record import audit
+from duebox.contracts.types import event
 from duebox.emit import New, aemit, emit, emit_many
 from duebox.exceptions import Permanent
 from duebox.fact import Fact
@@ -42,9 +49,11 @@ __all__ = [
     "Snooze",
     "Sweep",
     "aemit",
+    "audit",
     "cancel",
     "emit",
     "emit_many",
+    "event",
     "on",
     "pause",
     "reschedule",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from django.apps import AppConfig
@@ -14,14 +15,20 @@ from django.db.migrations.executor import MigrationExecutor
 
 from duebox import clock
 from duebox.conf import conf, mistakes
+from duebox.contracts import declared, files
+from duebox.exceptions import InvalidContract
+from duebox.plans import plans
 from duebox.store import zones as zones_in_database
 from duebox.store.zones import ZoneProbe
+from duebox.subscribers import subscribers
+from duebox.sweeps import by_name as sweeps
 from duebox.when import WhenError, ZoneDatabase, clock_changes, disagreements, zones
 
 A_YEAR = timedelta(days=366)
 A_MONTH = timedelta(days=30)
 A_SECOND = timedelta(seconds=1)
 SHOWN_ZONES = 5
+SHOWN_FILES = 5
 
 
 @register("duebox")
@@ -77,6 +84,48 @@ def check_migrations(
             id="duebox.W004",
         )
     ]
+
+
+@register("duebox")
+def check_schema_files(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    place = files.folder()
+    if "schemas" in sys.argv[1:] or not place.is_dir():
+        return []  # `duebox schemas` runs this check before it repairs what the check would complain about
+    hint = "Run: manage.py duebox schemas write"
+    try:
+        found = [f"{each.path.name} is {each.what}" for each in files.differences(place, declared())]
+    except InvalidContract as error:
+        return [Error(str(error), hint=hint, id="duebox.E008")]
+    if not found:
+        return []
+    shown, rest = ", ".join(found[:SHOWN_FILES]), len(found) - SHOWN_FILES
+    listed = f"{shown} and {rest} more" if rest > 0 else shown
+    return [Warning(f"The schema files are not what the code declares: {listed}.", hint=hint, id="duebox.W006")]
+
+
+@register("duebox")
+def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    if conf().UNDECLARED != "refuse":
+        return []
+    known = {kind.name: bool(kind.twin_of) for kind in declared()}
+    emitted = [name for name, is_public in known.items() if not is_public]
+    found = [(f"Handler {each.name!r} waits for", each.pattern, [*known]) for each in subscribers()]
+    found += [(f"Plan {each.name!r} emits", each.event, emitted) for each in plans()]
+    found += [(f"Sweep {name!r} emits", each.event, emitted) for name, each in sweeps().items()]
+    return [
+        Warning(f"{who} {event!r}, which nobody declared.", hint=_declare(event, names), id="duebox.W007")
+        for who, event, names in found
+        if event not in names and "*" not in event and not event.startswith("duebox.")
+    ]
+
+
+def _declare(event: str, names: list[str]) -> str:
+    near = get_close_matches(event, names, n=1, cutoff=0.75)
+    hint = f"Did you mean {near[0]!r}? If not, declare" if near else "Declare"
+    inner = event.removeprefix("public.")
+    if inner != event:
+        return f"{hint} what others may see of {inner!r} with public={{...}}; Duebox emits it then."
+    return f"{hint} it with @duebox.event({event!r}) above a class in events.py."
 
 
 # The next two are for deployments only. The other checks run at the start of every command, where half a second and a

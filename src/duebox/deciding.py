@@ -152,9 +152,9 @@ def _in_turn(row: DueSchedule, intent: Intent, now: datetime) -> Decision:
 
 def _following(row: DueSchedule, moment: datetime) -> Occurrence | None:
     """The first occurrence after a moment, by its instant: close to a clock change names come in another order."""
-    found = next_of(row.intent, moment, seed=row.key, fired="")
+    found = next_of(row.intent, moment, seed=row.key)
     if found is not None and found.key == row.occurrence:
-        found = next_of(row.intent, found.instant, seed=row.key, fired="")
+        found = next_of(row.intent, found.instant, seed=row.key)
     return found
 
 

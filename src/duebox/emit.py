@@ -15,13 +15,14 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
-from duebox import clock
+from duebox import clock, tracing
 from duebox.conf import Settings, conf
-from duebox.context import handling
+from duebox.context import Origin, handling, origin
 from duebox.exceptions import DueboxError, IdempotencyConflict, InvalidEvent, NotReady
 from duebox.fact import Fact, FactRow
 from duebox.ids import uuid7
 from duebox.payload import encode
+from duebox.promise import contract_of, refuse_incomplete, with_twins
 from duebox.signals import emitted
 from duebox.store.statements import number_array, run, text_array
 from duebox.subscribers import Subscriber, receivers_of
@@ -29,7 +30,6 @@ from duebox.subscribers import Subscriber, receivers_of
 About = models.Model | tuple[str, object] | None
 OnConflict = Literal["error", "first"]
 
-_TYPE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TEXT_LIMIT = 500
 # Control characters, line separators and halves of surrogates; a joined emoji or a hard space may stay.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -39,13 +39,13 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 class New:
     """One event for `emit_many`; the fields are those of `emit`."""
 
-    type: str
+    type: str | object
     data: Mapping[str, Any] | None = None
     about: About = None
     organization: object = None
     key: str | None = None
     actor: object = None
-    version: int = 1
+    version: int | None = None
     occurred_at: datetime | None = None
     correlation_id: str | None = None
     causation_id: UUID | None = None
@@ -53,7 +53,7 @@ class New:
 
 
 def emit(
-    type: str,
+    type: str | object,
     data: Mapping[str, Any] | None = None,
     *,
     about: About = None,
@@ -61,7 +61,7 @@ def emit(
     key: str | None = None,
     on_conflict: OnConflict = "error",
     actor: object = None,
-    version: int = 1,
+    version: int | None = None,
     occurred_at: datetime | None = None,
     correlation_id: str | None = None,
     causation_id: UUID | None = None,
@@ -70,6 +70,7 @@ def emit(
 ) -> Fact:
     """Store an event and the deliveries to its subscribers: committed with your transaction, or not at all.
 
+    Give an instance of a class under `@duebox.event`, or a name with data; both are held to the declared schema.
     The same `key` for the same type stores nothing and gives the first event back with `created=False`; if it
     differs, `IdempotencyConflict` is raised, or with `on_conflict="first"` the first one is taken. One round trip.
     """
@@ -99,11 +100,11 @@ def emit_many(events: Iterable[New], *, on_conflict: OnConflict = "error", using
         return []
     current = handling.get()
     alias = using or (current.using if current else settings.DATABASE)
-    stored = insert(rows, alias)
+    every = with_twins(rows)
+    stored = insert(every, alias)
     firsts = _firsts([row for row in rows if row.id not in stored], alias, on_conflict)
-    facts = [Fact(row) if row.id in stored else firsts[row.type, row.key] for row in rows]
-    announce([fact for fact in facts if fact.created], alias)
-    return facts
+    announce([Fact(row) for row in every if row.id in stored], alias)
+    return [Fact(row) if row.id in stored else firsts[row.type, row.key] for row in rows]
 
 
 def announce(facts: Iterable[Fact], alias: str) -> None:
@@ -112,7 +113,7 @@ def announce(facts: Iterable[Fact], alias: str) -> None:
         emitted.send_robust(sender=Fact, fact=fact, using=alias)
 
 
-async def aemit(type: str, data: Mapping[str, Any] | None = None, **options: Any) -> Fact:
+async def aemit(type: str | object, data: Mapping[str, Any] | None = None, **options: Any) -> Fact:
     """`emit` for async code. Takes the same options; runs in the thread that holds your database connection."""
     return await sync_to_async(emit, thread_sensitive=True)(type, data, **options)
 
@@ -136,32 +137,46 @@ def ready_settings() -> Settings:
 def fact_row(event: New, settings: Settings, *, to_come: bool = False) -> FactRow:
     """An event as it is stored, or the error that says what is wrong with it. One that is to come has no identity
     yet, nor a story that it belongs to, unless it is given one."""
-    if not isinstance(event.type, str) or not _TYPE.fullmatch(event.type) or len(event.type) > _TEXT_LIMIT:
-        raise InvalidEvent(f"Event type {event.type!r} is not a name; use lower snake case like 'member.invited'.")
-    current = handling.get()
+    name, version, data, kind = contract_of(event, settings)
+    current, came = handling.get(), None if to_come else origin.get()
     cause = current.fact if current else None
     new_id = "" if to_come else str(uuid7())
     aggregate_type, aggregate_id = aggregate_of(event.about)
+    organization = identity(event.organization, "organization")
+    if kind is not None:
+        refuse_incomplete(kind, aggregate_type, organization)
     limit, depth = settings.PAYLOAD_LIMIT_BYTES, settings.PAYLOAD_DEPTH
+    metadata = event.metadata if to_come else _with_trace(event.metadata)
+    # The correlation id runs through everything that one first request or event caused.
+    story = cause.correlation_id if cause else came.correlation_id if came else new_id
     return FactRow(
         id=new_id,
-        type=event.type,
-        version=_version(event.version),
+        type=name,
+        version=version,
         occurred=_occurred(event.occurred_at),
         aggregate_type=aggregate_type,
         aggregate_id=aggregate_id,
-        organization=_identity(event.organization, "organization"),
-        # The correlation id runs through everything that one first event caused.
-        correlation=_identity(
-            event.correlation_id or (cause.correlation_id if cause else new_id) or None, "correlation_id"
-        ),
+        organization=organization,
+        correlation=identity(event.correlation_id or story or None, "correlation_id"),
         causation=_causation(event.causation_id, cause),
-        actor=_identity(event.actor, "actor") or ((cause.actor or "") if cause else ""),
+        actor=identity(event.actor, "actor") or _actor(cause, came),
         producer=settings.PRODUCER,
-        key=_identity(event.key, "key") if event.key is not None else None,
-        data=encode(event.data, limit=limit, depth=depth),
-        metadata=encode(event.metadata, root="metadata", limit=limit, depth=depth),
+        key=identity(event.key, "key") if event.key is not None else None,
+        data=encode(data, limit=limit, depth=depth, check=kind.check if kind else None),
+        metadata=encode(metadata, root="metadata", limit=limit, depth=depth),
     )
+
+
+def _actor(cause: Fact | None, came: Origin | None) -> str:
+    if cause is not None:
+        return cause.actor or ""
+    return came.who().actor if came else ""
+
+
+def _with_trace(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """With the trace that this belongs to, where there is one."""
+    born = tracing.traceparent()
+    return {tracing.KEY: born, **(given or {})} if born and isinstance(given, Mapping | None) else given
 
 
 def aggregate_of(about: About) -> tuple[str, str]:
@@ -169,13 +184,14 @@ def aggregate_of(about: About) -> tuple[str, str]:
         case None:
             return "", ""
         case models.Model():
-            return about._meta.model_name or "", _identity(about, "about")
-        case (str(kind), identity) if kind and identity is not None:
-            return _identity(kind, "about"), _identity(identity, "about")
+            return about._meta.model_name or "", identity(about, "about")
+        case (str(kind), key) if kind and key is not None:
+            return identity(kind, "about"), identity(key, "about")
     raise InvalidEvent(f"about={about!r} must be a saved model instance or a pair like ('member', 42).")
 
 
-def _identity(value: object, name: str) -> str:
+def identity(value: object, name: str) -> str:
+    """The text by which something is known, or an error that names the argument."""
     if value is None:
         return ""
     if isinstance(value, models.Model):
@@ -195,12 +211,6 @@ def _causation(given: UUID | None, cause: Fact | None) -> str | None:
         return str(UUID(str(given)))
     except ValueError:
         raise InvalidEvent(f"causation_id={given!r} must be a UUID, the id of an event.") from None
-
-
-def _version(version: int) -> int:
-    if isinstance(version, int) and 1 <= version <= 32_767:
-        return version
-    raise InvalidEvent(f"version={version!r} must be a whole number from 1 to 32767.")
 
 
 def _occurred(moment: datetime | None) -> float:

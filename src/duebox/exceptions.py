@@ -3,14 +3,23 @@
 DueboxError
 ├── InvalidEvent            the event cannot be stored as given
 │   ├── InvalidPayload      … because of a value in its data; names the path
+│   ├── UndeclaredEvent     … because nobody declared its type
 │   └── IdempotencyConflict the key was used before for something else
+├── InvalidContract         an event type is declared wrongly
+├── UnsupportedVersion      a stored event has a version that this code does not know
 ├── InvalidSchedule         there is nothing to plan, or nothing left to come
 ├── InvalidPlan             a plan or a sweep is declared wrongly
 ├── InvalidSubscriber       a handler cannot be registered as given
+├── InvalidAudit            an audit entry cannot be written, or a model not followed, as given
+├── InvalidPattern          a pattern of events cannot be meant as written; names the path
+├── InvalidSecret           a webhook's secret or key cannot be used as given
+├── InvalidSignature        what was received is not from whom it claims to be, or too old
+├── InvalidGuard            the guard of webhook addresses is configured wrongly
 ├── NotReady                Duebox cannot run here yet; names the repair
 ├── LeaseLost               this worker no longer owns what it was working on
 ├── EndlessDrain            handlers kept emitting; a test would never end
 └── Permanent               raise it in a handler: no retry can help
+    └── Blocked             a webhook may not be sent there
 """
 
 from __future__ import annotations
@@ -32,6 +41,10 @@ class InvalidPayload(InvalidEvent):
         super().__init__(f"{path}: {fact}; {repair}.")
 
 
+class UndeclaredEvent(InvalidEvent):
+    """Nobody declared this type of event."""
+
+
 class IdempotencyConflict(InvalidEvent):
     """The idempotency key was used before for a different event."""
 
@@ -41,6 +54,21 @@ class IdempotencyConflict(InvalidEvent):
         super().__init__(
             f"Event {type!r} with key {key!r} was already emitted as {first_id} with a different "
             f"{', '.join(differs)}; use another key, or pass on_conflict='first' to take the first one."
+        )
+
+
+class InvalidContract(DueboxError, ValueError):
+    """An event type is declared wrongly."""
+
+
+class UnsupportedVersion(DueboxError):
+    """A stored event has a version that this code does not know. Raise it yourself where a handler branches."""
+
+    def __init__(self, type: str, version: int, known: str = "") -> None:
+        self.type, self.version = type, version
+        super().__init__(
+            f"Event {type!r} has version {version}, which nothing here reads{known}; deploy the code that declares it, "
+            "or declare the next version with upcast=."
         )
 
 
@@ -54,6 +82,34 @@ class InvalidPlan(DueboxError, ValueError):
 
 class InvalidSubscriber(DueboxError, ValueError):
     """A handler cannot be registered as given."""
+
+
+class InvalidAudit(DueboxError, ValueError):
+    """An audit entry cannot be written, or a model not followed, as given."""
+
+
+class InvalidPattern(DueboxError, ValueError):
+    """A pattern of events cannot be meant as written."""
+
+    def __init__(self, path: str, fact: str, repair: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {fact}; {repair}.")
+
+
+class InvalidSecret(DueboxError, ValueError):
+    """A webhook's secret or key cannot be used as given. The message never holds it."""
+
+
+class InvalidSignature(DueboxError, ValueError):
+    """What was received is not from whom it claims to be, or too old."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class InvalidGuard(DueboxError, ValueError):
+    """The guard of webhook addresses is configured wrongly."""
 
 
 class NotReady(DueboxError, RuntimeError):
@@ -70,3 +126,11 @@ class EndlessDrain(DueboxError, AssertionError):
 
 class Permanent(DueboxError):
     """Raise it in a handler when no retry can help: the delivery goes to the dead letters at once."""
+
+
+class Blocked(Permanent, ValueError):
+    """A webhook may not be sent there. Says the host and the address at most: the path of a URL may be a secret."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)

@@ -20,6 +20,7 @@ from duebox.deciding import Slot, decide, event_key, next_step, trail_of
 from duebox.emit import announce, stream_of
 from duebox.fact import Fact, FactRow
 from duebox.ids import uuid7
+from duebox.promise import with_twins
 from duebox.store import schedules
 from duebox.store.schedules import DueSchedule, FiredDelivery, Route
 from duebox.subscribers import receivers_of
@@ -94,7 +95,12 @@ def carry_out(
 ) -> list[tuple[FiredDelivery, FactRow]]:
     """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease."""
     producer, occurred = conf().PRODUCER, (now or clock.now()).timestamp()
-    facts = [(each.row.id, _fact_row(each.row, slot, occurred, producer)) for each in decisions for slot in each.fire]
+    facts = [
+        (each.row.id, fact)
+        for each in decisions
+        for slot in each.fire
+        for fact in with_twins([_fact_row(each.row, slot, occurred, producer)])
+    ]
     routes = [
         Route(row.id, each.name, stream_of(row, each), each.name in mine and not each.ordered)
         for _, row in facts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, models, router, transaction
+from django.db import models
 from django.db.models.signals import ModelSignal, post_delete, post_save, pre_delete
 
+from duebox.saving import in_one_transaction
 from duebox.syncing import cancel_rows, sync_rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def connect(plan: Plan) -> None:
     for signal, sender, receiver in _wires[plan.name]:
         signal.connect(receiver, sender=sender, weak=False)
     for model in (plan.model, *plan.follows):
-        _save_with_plan(model)
+        in_one_transaction(model)
 
 
 def disconnect(name: str) -> None:
@@ -55,25 +55,6 @@ def _family(model: type[models.Model]) -> Iterator[type[models.Model]]:
     yield model
     for below in model.__subclasses__():
         yield from _family(below)
-
-
-def _save_with_plan(model: type[models.Model]) -> None:
-    """Django announces a save after its transaction, if nobody opened another around it. Here one is open until the
-    row is planned: an error, or the end of the process, never parts them."""
-    save_base = model.save_base
-    if getattr(save_base, "with_plan", False):
-        return
-
-    @wraps(save_base)
-    def save(self: models.Model, *args: Any, **options: Any) -> None:
-        using = options.get("using") or router.db_for_write(type(self), instance=self)
-        if connections[using].in_atomic_block:
-            return save_base(self, *args, **options)
-        with transaction.atomic(using=using):
-            return save_base(self, *args, **options)
-
-    save.with_plan = True  # type: ignore[attr-defined]
-    model.save_base = save  # type: ignore[method-assign]
 
 
 def _saved(plan: Plan) -> Receiver:

@@ -13,7 +13,18 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from duebox.when import CatchUp, Late, Occurrence, Timetable, is_spent, next_after, upcoming, zones
+from duebox.when import (
+    CatchUp,
+    Closed,
+    Fold,
+    Gap,
+    Late,
+    Occurrence,
+    Timetable,
+    daily,
+    next_after,
+    zones,
+)
 from duebox.when.policy import choose
 from duebox.when.times import short
 from duebox.when.timetable import KINDS
@@ -41,17 +52,41 @@ class Intent:
         object.__setattr__(self, "late", choose(Late, self.late))
 
     def to_json(self) -> str:
-        found: dict[str, Any] = {"when": self.table.to_dict()}
-        if self.catch_up != _CATCH_UP:
-            found["catch_up"] = _catch_up_to_dict(self.catch_up)
-        if self.late is not Late.FIRE_NOW:
-            found["late"] = self.late.value
-        if self.grace != _GRACE:
-            found["grace"] = self.grace.total_seconds()
-        return _dump(found)
+        table, rule = self.table, self.table.rule
+        before, behind = _around_the_rule(
+            table.zone, table.gap, table.fold, table.start, table.end, table.remaining, table.calendar, table.closed,
+            table.flex, self.catch_up, self.late, self.grace,
+        )  # fmt: skip
+        return f"{before}{_dump({'kind': rule.kind, **rule.to_dict()})}{behind}"
 
     def but_in(self, zone: str) -> Intent:
         return replace(self, table=replace(self.table, zone=zone))
+
+
+_PLACE = "\0"
+_IN_PLACE_OF_A_RULE = daily("00:00")
+
+
+@lru_cache(maxsize=5_000)
+def _around_the_rule(
+    zone: str, gap: Gap, fold: Fold, start: datetime | None, end: datetime | None, remaining: int | None,
+    calendar: str | None, closed: Closed, flex: timedelta, catch_up: CatchUp, late: Late, grace: timedelta,
+) -> tuple[str, str]:  # fmt: skip
+    """What stands before and behind the rule: the same for all who share a zone and policies. Writing it again for
+    each of a million took a tenth of the time of a sync."""
+    table = Timetable(
+        rule=_IN_PLACE_OF_A_RULE, zone=zone, gap=gap, fold=fold, start=start, end=end, remaining=remaining,
+        calendar=calendar, closed=closed, flex=flex,
+    )  # fmt: skip
+    found: dict[str, Any] = {"when": {**table.to_dict(), "rule": _PLACE}}
+    if catch_up != _CATCH_UP:
+        found["catch_up"] = _catch_up_to_dict(catch_up)
+    if late is not Late.FIRE_NOW:
+        found["late"] = late.value
+    if grace != _GRACE:
+        found["grace"] = grace.total_seconds()
+    before, _, behind = _dump(found).partition(_dump(_PLACE))
+    return before, behind
 
 
 def read_intent(stored: str | dict[str, Any]) -> Intent:
@@ -79,17 +114,10 @@ def is_plain_single(stored: str) -> bool:
     return '"catch_up": ' not in stored and _SINGLE.search(stored) is not None
 
 
-def next_of(stored: str, after: datetime, *, seed: str, fired: str) -> Occurrence | None:
-    """The first occurrence after an instant that is not spent yet, from an intent's JSON text."""
-    intent = _read(stored)
-    if intent.table.flex:
-        found = next_after(intent.table, after, seed=seed)
-    else:
-        found = _next_after(zones.current(), stored, after)
-    if found is None or not fired or not is_spent(found.key, fired):
-        return found
-    rest = upcoming(replace(intent.table, remaining=None), after, seed=seed)
-    return next((one for one in rest if not is_spent(one.key, fired)), None)
+def next_of(stored: str, after: datetime, *, seed: str) -> Occurrence | None:
+    """The first occurrence after an instant, from an intent's JSON text."""
+    table = _read(stored).table
+    return next_after(table, after, seed=seed) if table.flex else _next_after(zones.current(), stored, after)
 
 
 @lru_cache(maxsize=50_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -22,15 +22,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGER_LIMIT = 10**1000  # jsonb keeps any number, json readers elsewhere do not; nothing honest is longer
 
 
-def encode(data: Any, *, limit: int, depth: int, root: str = "data") -> str:
-    """The JSON text of a payload, `None` being `{}`."""
-    if data is None:
-        return "{}"
-    if not isinstance(data, Mapping):
+def encode(
+    data: Any, *, limit: int, depth: int, root: str = "data", check: Callable[[dict[str, Any]], None] | None = None
+) -> str:
+    """The JSON text of a payload, `None` being `{}`. `check` may refuse what it holds as plain JSON."""
+    if data is not None and not isinstance(data, Mapping):
         raise InvalidPayload(root, f"is a {type(data).__name__}", "pass a dict")
-    if not data:
+    plain = _mapping(data, root, depth) if data else {}
+    if check is not None:
+        check(plain)
+    if not plain:
         return "{}"
-    text = _dump(_plain(data, root, depth))
+    text = _dump(plain)
     size = len(text) if text.isascii() else len(text.encode())
     if size > limit:
         raise InvalidPayload(

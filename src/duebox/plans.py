@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django.db import models
 
 from duebox import following
-from duebox.conf import conf
-from duebox.emit import New, fact_row
+from duebox.drafts import Draft
 from duebox.exceptions import InvalidEvent, InvalidPlan
 from duebox.firing import guard, unguard
 from duebox.intent import Intent
 from duebox.planner import Wanted
+from duebox.promise import refuse_spelling
 from duebox.schedule import alias_in_use, project_zone
 from duebox.syncing import Progress, Rows, Synced, reconcile_rows, sync_rows
-from duebox.when import CatchUp, Fold, Gap, Late, Offset, Reminder, Rule, Timetable, at_offset, reminder
+from duebox.when import CatchUp, Fold, Gap, Late, Offset, Reminder, Rule, Timetable, at_offset, daily, reminder
 from duebox.when.policy import choose
 
 _plans: dict[str, Plan] = {}
@@ -100,21 +101,25 @@ class Plan:
     def aggregate_type(self) -> str:
         return self.model._meta.model_name or ""
 
-    def wanted(self, row: Any) -> Iterator[Wanted]:
+    def draft(self) -> Draft:
+        """What the events of many rows have in common."""
+        return Draft(self.event, self.aggregate_type)
+
+    def wanted(self, row: Any, draft: Draft) -> Iterator[Wanted]:
         """The schedules that the row should have."""
         if not self.when(row):
             return
-        zone, options = self.zone(row), {"gap": self.gap, "fold": self.fold, "flex": self.flex}
-        tables = [
-            (f"{self.name}:{row.pk}{mark}", Timetable(rule=rule, zone=zone, **options))  # type: ignore[arg-type]
-            for mark, rule in self._rules(row)
-        ]
+        zone = self.zone(row)
+        tables = [(mark, self._policies.but_for(rule, zone)) for mark, rule in self._rules(row)]
         if not tables:
             return
-        new = New(type=self.event, data=self.data(row), about=row, organization=self.organization(row))
-        event = fact_row(new, conf(), to_come=True)
-        for key, table in tables:
-            yield Wanted(key, event, self._intent(table), self.name)
+        event = draft.about(row.pk, self.data(row), self.organization(row))
+        for mark, table in tables:
+            yield Wanted(f"{self.name}:{row.pk}{mark}", event, self._intent(table), self.name)
+
+    @cached_property
+    def _policies(self) -> Timetable:
+        return Timetable(rule=daily("00:00"), gap=self.gap, fold=self.fold, flex=self.flex)  # type: ignore[arg-type]
 
     def _rules(self, row: Any) -> Iterator[tuple[str, Rule]]:
         if not self.offsets:
@@ -174,7 +179,7 @@ def _refuse_mistakes(plan: Plan) -> None:
     if not isinstance(getattr(plan, "event", None), str):
         raise InvalidPlan(f"{plan.name} emits nothing; declare event = 'appointment.reminder' or the like.")
     try:
-        fact_row(New(type=plan.event), conf())
+        refuse_spelling(plan.event)
     except InvalidEvent as error:
         raise InvalidPlan(f"{plan.name} cannot emit its event. {error}") from None
     if len(set(map(str, plan.offsets))) < len(plan.offsets):

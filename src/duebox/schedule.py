@@ -34,7 +34,7 @@ Repeat = Rule | Timetable
 
 
 def schedule(
-    type: str,
+    type: str | object,
     data: Mapping[str, Any] | None = None,
     *,
     at: datetime | None = None,
@@ -44,7 +44,7 @@ def schedule(
     organization: object = None,
     key: str | None = None,
     actor: object = None,
-    version: int = 1,
+    version: int | None = None,
     correlation_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     catch_up: CatchUp | None = None,
@@ -68,7 +68,7 @@ def schedule(
     refuse_unroutable(event.type, event.aggregate_type)
     if metadata and "schedule" in metadata:
         raise InvalidSchedule("metadata['schedule'] is where the event says what it was due for; use another name.")
-    wanted = Wanted(_checked_key(key if key is not None else f"{type}:{uuid7()}"), event, intent)
+    wanted = Wanted(_checked_key(key if key is not None else f"{event.type}:{uuid7()}"), event, intent)
     alias = using or alias_in_use()
     with _one_transaction(alias):
         [change] = plan_all([wanted], lock(alias, [wanted.key]), clock.now())

@@ -16,10 +16,9 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import transaction
 from django.db.models import DateTimeField, Model, QuerySet
 
-from duebox.conf import Settings
-from duebox.emit import New, fact_row
 from duebox.exceptions import InvalidEvent, InvalidPlan, InvalidSchedule
 from duebox.fact import Fact
+from duebox.promise import refuse_spelling
 from duebox.schedule import alias_in_use, cancel, schedule
 from duebox.store.sweeps import Window
 from duebox.subscribers import on
@@ -165,7 +164,7 @@ def _refuse_event(cls: type[Sweep]) -> None:
     if not cls.event:
         raise InvalidPlan(f"Sweep {cls.name} emits nothing; declare event = 'task.due_soon' or the like.")
     try:
-        fact_row(New(type=cls.event), Settings())
+        refuse_spelling(cls.event)
     except InvalidEvent as error:
         raise InvalidPlan(f"event of sweep {cls.name}: {error}") from error
 

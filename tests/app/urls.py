@@ -2,10 +2,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from tests.app import views
+from tests.app import origins, views
 
 urlpatterns = [
     path("open", views.open_account),
     path("aopen", views.aopen_account),
     path("aopen-in-transaction", views.aopen_account_in_transaction),
+    path("tell", origins.tell),
+    path("atell", origins.atell),
+    path("fail", origins.fail),
+    path("stream", origins.stream),
+    path("astream", origins.astream),
 ]

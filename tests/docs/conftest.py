@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from duebox import plans, sweeps
+from duebox.auditing import policy
 from tests.docs import clinic, shop
 
 APPS = {"shop": shop, "clinic": clinic}
@@ -28,8 +29,9 @@ def tables(db, monkeypatch) -> None:
 
 
 @pytest.fixture
-def declared() -> Iterator[None]:
-    """Plans and sweeps that a page declares are forgotten at its end."""
+def declared(monkeypatch) -> Iterator[None]:
+    """Plans, sweeps and followed models that a page declares are forgotten at its end."""
+    monkeypatch.setattr(policy, "_policies", dict(policy._policies))
     before = {plan.name for plan in plans.plans()} | set(sweeps.by_name())
     yield
     for name in [plan.name for plan in plans.plans() if plan.name not in before]:

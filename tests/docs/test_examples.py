@@ -1,6 +1,8 @@
 """Every block marked python in the README and the documentation runs, page by page, on the real database.
 
-It runs on the day it was written, so that a date in an example does not grow old.
+It runs on the day it was written, so that a date in an example does not grow old. The README and every guide that
+declares event types run with the default settings. Where declarations would be noise, what nobody declared may be
+emitted.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import pytest
 from django.db import transaction
 
 from duebox.testing import travel
-from tests.docs.pages import Block, blocks, name_of, pages
+from tests.docs.pages import REFERENCE, Block, blocks, name_of, pages
 
 SET_APART = ("not-run", "file", "append")
 WRITTEN = datetime(2026, 11, 16, 8, tzinfo=UTC)
@@ -21,9 +23,15 @@ def runnable(page) -> list[Block]:
     return [block for block in blocks(page) if block.language == "python" and block.mark not in SET_APART]
 
 
+def settings_of(page) -> dict[str, str]:
+    declares = REFERENCE not in page.parents and any("@duebox.event(" in block.text for block in runnable(page))
+    return {} if declares or page.name == "README.md" else {"UNDECLARED": "allow"}
+
+
 @pytest.mark.django_db(databases=["default", "other"])
 @pytest.mark.parametrize("page", [page for page in pages() if runnable(page)], ids=name_of)
-def test_the_examples_of_a_page_run_in_order(page, on, tables, declared):
+def test_the_examples_of_a_page_run_in_order(page, on, declare, tables, declared, settings):
+    settings.DUEBOX = settings_of(page)
     namespace = {"__name__": "shop.handlers"}
     for block in runnable(page):
         # Padded, so that a failure names the line of the page.

@@ -11,8 +11,9 @@ from django.apps import apps
 from django.core.management.base import CommandParser
 
 import duebox
-from duebox import checks, embedded, exceptions, signals, sweeps, testing, when
+from duebox import auditing, checks, embedded, exceptions, signals, sweeps, testing, when
 from duebox.conf import NAMES, Settings
+from duebox.entrypoints import audit
 from duebox.management.commands import publish_events
 from duebox.management.commands.duebox import VERBS
 from tests.docs.pages import REFERENCE, ROOT
@@ -88,6 +89,20 @@ def test_every_name_of_the_test_kit_is_explained(name):
     assert section(reference("api"), f"duebox.testing.{name}").strip()
 
 
+@pytest.mark.parametrize("name", auditing.__all__)
+def test_every_name_of_the_audit_log_is_explained(name):
+    assert re.search(rf"`(duebox\.auditing\.)?{name}\b", reference("api"))
+
+
+@pytest.mark.parametrize("verb", audit.VERBS)
+def test_everything_that_can_be_done_with_the_audit_log_is_explained_with_its_options(verb):
+    parser = CommandParser(prog=verb)
+    audit.VERBS[verb].add_options(parser)
+    text = section(reference("commands"), "duebox audit")
+    assert f"`duebox audit {verb}`" in text
+    assert [option for option in sorted(options_of(parser)) if f"`{option}" not in text] == []
+
+
 def test_every_name_of_the_embedded_database_is_explained():
     text = reference("api")
     own = [name for name, thing in vars(embedded).items() if getattr(thing, "__module__", "") == embedded.__name__]
@@ -99,7 +114,7 @@ def test_every_name_of_the_embedded_database_is_explained():
 
 FUNCTIONS = (
     duebox.emit, duebox.emit_many, duebox.on, duebox.schedule, duebox.reschedule, duebox.cancel, duebox.pause,
-    duebox.resume, duebox.upcoming, testing.drain, testing.assert_emitted, testing.travel,
+    duebox.resume, duebox.upcoming, duebox.audit, testing.drain, testing.assert_emitted, testing.travel,
 )  # fmt: skip
 
 
@@ -116,7 +131,7 @@ CLASSES = {"duebox.Plan": duebox.Plan, "duebox.Sweep": sweeps.Sweep, "duebox.tes
 @pytest.mark.parametrize("path", CLASSES)
 def test_everything_that_a_public_class_offers_is_explained(path):
     text = section(reference("api"), path)
-    inner = {"aggregate_type", "wanted"}  # asked by the engine
+    inner = {"aggregate_type", "draft", "wanted"}  # asked by the engine
     names = {*vars(CLASSES[path]), *inspect.get_annotations(CLASSES[path])}
     offered = {name for name in names if not name.startswith("_")}
     assert [name for name in sorted(offered - inner) if f"`{name}" not in text] == []

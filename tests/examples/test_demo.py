@@ -15,6 +15,11 @@ import psycopg
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+CATALOGUE = (
+    "organization.created", "organization.billing_updated", "member.invited", "member.joined", "member.removed",
+    "member.role_changed", "subscription.activated", "subscription.updated", "subscription.canceled",
+    "user.phone_changed",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +98,10 @@ def the_present_shows_everything_and_loses_nothing(output):
         "redriven by",
         "delivered, after its redrive",
         "↳ invoice.issued",
+        *(f"  {name} " for name in CATALOGUE),
+        "↳ public.member.invited",
+        "handlers see v2",
+        "partners",
         "double click on 'book'",
         "its 3 events rolled back",
         "follow_up",
@@ -105,6 +114,7 @@ def the_present_shows_everything_and_loses_nothing(output):
         assert shown in output, output
     assert counted(output, "lost") == 0
     assert counted(output, "events") > 10
+    assert counted(output, "public") == 10
     assert "\033[" not in output
 
 
@@ -148,6 +158,7 @@ def a_birthday_follows_whoever_moves_to_another_zone(output):
     assert birthdays == [("Europe/Lisbon", "03 Apr 08:00")]
 
 
+@pytest.mark.soak
 def test_a_signal_ends_the_time_lapse_in_order(folder):
     with demo(folder, 0) as process:
         until(process, "reminder   Ada")

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.store.machine import Deliveries
+from tests.support import examples
 
 
 @pytest.mark.django_db
@@ -15,7 +16,7 @@ def test_whatever_workers_do_nothing_is_lost_twice_or_out_of_order(on):
     run_state_machine_as_test(
         Deliveries,
         settings=settings(
-            max_examples=40,
+            max_examples=examples(40),
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -12,7 +12,7 @@ def configure(settings: Any) -> Callable[..., None]:
 
     def change(**changes: Any) -> None:
         usual = {"LEASE_SECONDS": 3, "POLL_SECONDS": 0.1, "SHUTDOWN_SECONDS": 5, "THREADS": 2, "LISTEN": False}
-        settings.DUEBOX = {**usual, **changes}
+        settings.DUEBOX = {"UNDECLARED": "allow", **usual, **changes}
 
     change()
     return change

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _inline(settings):
-    settings.DUEBOX = {"MODE": "inline"}
+    settings.DUEBOX = {**settings.DUEBOX, "MODE": "inline"}
 
 
 @pytest.fixture
@@ -94,11 +94,11 @@ def test_a_delivery_that_loses_the_database_is_logged_and_not_felt_by_the_emitte
 
 
 def test_switched_off_it_leaves_the_work_to_a_worker(settings, seen):
-    settings.DUEBOX = {"MODE": "worker"}
+    settings.DUEBOX = {**settings.DUEBOX, "MODE": "worker"}
     duebox.emit("a.b")
     assert seen == []
     assert Delivery.objects.count() == 1
-    settings.DUEBOX = {"MODE": "inline"}
+    settings.DUEBOX = {**settings.DUEBOX, "MODE": "inline"}
     duebox.emit("a.c")
     assert seen == ["a.b", "a.c"]
 

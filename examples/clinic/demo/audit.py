@@ -8,12 +8,29 @@ from typing import Any
 
 from django.db import connection
 
+from duebox.auditing import verify
+from duebox.contracts import declared
 from duebox.subscribers import receivers_of
 from examples.clinic.demo.client import Client
 
 _WITHOUT_ENTRY = """
     SELECT count(*) FROM duebox_event
     WHERE aggregate_type = 'appointment' AND id NOT IN (SELECT event_id FROM clinic_timelineentry)
+"""
+_WITHOUT_TWIN = """
+    SELECT count(*) FROM duebox_event event WHERE type = ANY (%s) AND NOT EXISTS (
+        SELECT FROM duebox_event twin WHERE twin.causation_id = event.id AND twin.type = 'public.' || event.type
+    )
+"""
+# Looked for in the text of the data, whatever the declarations say.
+_LEAKS = """
+    SELECT count(*) FROM duebox_event JOIN organizations_user person
+    ON greatest(strpos(data::text, person.name), strpos(data::text, person.email), strpos(data::text, person.phone)) > 0
+    WHERE starts_with(type, 'public.')
+"""
+_NUMBERS = """
+    SELECT count(*) FROM duebox_audit JOIN organizations_user person
+    ON strpos(changes::text, person.phone) > 0
 """
 _OUT_OF_ORDER = """
     SELECT count(*) FROM (
@@ -28,6 +45,8 @@ class Audit:
     events: int = 0
     caused: int = 0
     scheduled: int = 0
+    public: int = 0
+    recorded: int = 0
     expected: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     lost: int = 0
@@ -44,12 +63,15 @@ def audit(client: Client) -> Audit:
     events = _rows(
         "SELECT id, type, causation_id, split_part(idempotency_key, '/', 1), metadata ? 'schedule' FROM duebox_event"
     )
-    found.events = len(events)
-    found.caused = sum(1 for event in events if event[2])
+    own = [event for event in events if not _is_public(event)]
+    found.events, found.public = len(own), len(events) - len(own)
+    found.caused = sum(1 for event in own if event[2])
     found.scheduled = sum(1 for event in events if event[4])
     found.outcomes.update(dict(_rows("SELECT outcome, count(*) FROM duebox_attempt GROUP BY outcome")))
     _compare_deliveries(found, events)
-    _compare_requests(found, Counter(event[3] for event in events), client)
+    _compare_requests(found, Counter(event[3] for event in own), client)
+    _compare_twins(found)
+    _verify_record(found)
     found.demand(_rows(_WITHOUT_ENTRY)[0][0], "appointment events are missing in the timeline")
     found.demand(_rows(_OUT_OF_ORDER)[0][0], "timeline entries are out of order")
     return found
@@ -71,7 +93,24 @@ def _compare_requests(found: Audit, keys: Counter[str], client: Client) -> None:
     found.demand(sum(1 for key in client.accepted if keys[key] > 1), "accepted requests left more than one event")
 
 
-def _rows(statement: str) -> list[tuple[Any, ...]]:
+def _compare_twins(found: Audit) -> None:
+    with_twin = [kind.name for kind in declared() if kind.public]
+    found.demand(_rows(_WITHOUT_TWIN, [with_twin])[0][0], "events have no public twin, though they should")
+    found.demand(_rows(_LEAKS)[0][0], "public events hold personal data")
+
+
+def _verify_record(found: Audit) -> None:
+    verdicts = list(verify("default"))
+    found.recorded = sum(verdict.entries for verdict in verdicts)
+    found.demand(sum(verdict.flaws for verdict in verdicts), "entries of the audit log are not as they were written")
+    found.demand(_rows(_NUMBERS)[0][0], "entries of the audit log hold a phone number")
+
+
+def _is_public(event: tuple[Any, ...]) -> bool:
+    return bool(event[1].startswith("public."))
+
+
+def _rows(statement: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, params)
         return list(cursor.fetchall())

@@ -13,6 +13,7 @@ from examples.clinic.demo.audit import audit
 from examples.clinic.demo.client import Client
 from examples.clinic.demo.curtain import Curtain
 from examples.clinic.demo.oncall import OnCall
+from examples.clinic.demo.practice import Practice
 from examples.clinic.demo.screen import Screen
 from examples.clinic.demo.stage import Stage
 from examples.clinic.demo.summary import show_summary
@@ -41,11 +42,14 @@ class Present:
         self._curtain.rise()
         self._screen.header()
         gone, began = Event(), time.monotonic()
-        with ThreadPoolExecutor(2) as people:
+        with ThreadPoolExecutor(3) as people:
             oncall = people.submit(self._oncall.watch)
-            visitors = people.submit(Visitors(self._client, self._remarks.put).come, gone)
+            visitors = [
+                people.submit(Visitors(self._client, self._remarks.put).come, gone),
+                people.submit(Practice(self._client, self._remarks.put).live, gone),
+            ]
             try:
-                self._look_until(lambda: self._is_over(began, seconds), visitors, oncall)
+                self._look_until(lambda: self._is_over(began, seconds), *visitors, oncall)
                 gone.set()
                 lasted = time.monotonic() - began
                 self._settle(visitors, oncall)
@@ -61,16 +65,17 @@ class Present:
     def _is_over(self, began: float, seconds: float) -> bool:
         return self._curtain.fallen.is_set() or (seconds > 0 and time.monotonic() - began >= seconds)
 
-    def _settle(self, visitors: Future[None], oncall: Future[None]) -> None:
+    def _settle(self, visitors: list[Future[None]], oncall: Future[None]) -> None:
         """Let the visitors finish their request, then wait for every reminder, retry, snooze and redrive."""
         self._screen.remark("no more visitors; letting the rest settle")
         deadline = time.monotonic() + SETTLE_LIMIT.total_seconds()
 
         def settled() -> bool:
             is_quiet = not still_open() and not due_within(QUIET_SECONDS)
-            return visitors.done() and (is_quiet or time.monotonic() > deadline)
+            gone = all(each.done() for each in visitors)
+            return gone and (is_quiet or time.monotonic() > deadline)
 
-        self._look_until(settled, visitors, oncall)
+        self._look_until(settled, *visitors, oncall)
 
     def _look_until(self, over: Callable[[], bool], *people: Future[None]) -> None:
         while not over():

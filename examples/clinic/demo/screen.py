@@ -16,9 +16,9 @@ from examples.clinic.demo.watch import Sight
 _COLOURS = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _OF_OUTCOME = {"retried": "yellow", "snoozed": "blue", "discarded": "dim", "dead": "red", "redriven": "green"}
 _AGAIN = {"retried": "attempt {number}", "snoozed": "after its snooze", "redriven": "after its redrive"}
-_EVENT = "{time:<12}  {event:<23}  {about:<18}  "
+_EVENT = "{time:<12}  {event:<31}  {about:<18}  "
 _REACTION = "{handler:<17}  {late:>9}  "
-_WIDE = 120
+_WIDE = 128
 _NARROW_INDENT = 14
 _UNLIMITED = 10_000
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.utils import timezone
 
 import duebox
+from duebox.contracts import read
 from examples.clinic import outside
 from examples.clinic.models import Appointment
 
@@ -20,10 +21,11 @@ def send_entry(event: duebox.Fact) -> duebox.Snooze | duebox.Discard | None:
     """Sleeps until things have calmed down, then looks whether the appointment still stands."""
     if timezone.now() < event.occurred_at + CALM:
         return duebox.Snooze(until=event.occurred_at + CALM)
-    appointment = Appointment.objects.select_related("patient").get(reference=event.data["reference"])
+    told = read(event)
+    appointment = Appointment.objects.select_related("patient").get(reference=told.reference)
     if appointment.status == Appointment.Status.CANCELLED:
         return duebox.Discard("appointment was cancelled")
-    if appointment.starts_at != datetime.fromisoformat(event.data["starts_at"]):
+    if appointment.starts_at != told.starts_at:
         return duebox.Discard("appointment has another time now")
-    outside.mail(event, to=appointment.patient.email, text=f"{event.data['doctor']}, {event.data['starts_at']}")
+    outside.mail(event, to=appointment.patient.email, text=f"{told.doctor}, {told.starts_at}")
     return None

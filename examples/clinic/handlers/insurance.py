@@ -8,6 +8,7 @@ from examples.clinic.models import InsuranceClaim, Insurer
 
 @duebox.on("invoice.paid", name="insurance.claim")
 def claim_from_insurer(event: duebox.Fact) -> duebox.Discard | None:
+    """Claims what the patient paid, or dies if there is no contract."""
     code = event.data["insurer"]
     if not code:
         return duebox.Discard("patient pays alone")

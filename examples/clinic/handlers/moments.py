@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.utils import timezone
 
 import duebox
+from duebox.contracts import read
 from duebox.when import local_time
+from examples.clinic.events import ReminderDue, TaskDueSoon
 from examples.clinic.models import Appointment, Doctor, Message
 
 LEADS = {"-P1D": "tomorrow", "-PT2H": "in 2 hours", "-PT15M": "in 15 minutes"}
 
 
-@duebox.on("appointment.reminder", name="sms.reminder")
+@duebox.on("appointment.reminder_due", name="sms.reminder")
 def remind(event: duebox.Fact) -> None:
+    """Says when and with whom, on the clock of the patient."""
     lead = LEADS[event.metadata["schedule"]["occurrence"].rpartition("/")[2]]
-    starts_at = local_time(datetime.fromisoformat(event.data["starts_at"]), event.data["zone"])
-    _send(event, to=event.data["name"], text=f"{event.data['doctor']} {lead}, {starts_at:%H:%M}")
+    told = read(event, ReminderDue)
+    _send(event, to=told.name, text=f"{told.doctor} {lead}, {local_time(told.starts_at, told.zone):%H:%M}")
 
 
-@duebox.on("appointment.follow_up", name="mail.follow_up")
+@duebox.on("appointment.follow_up_due", name="mail.follow_up")
 def ask_how_it_goes(event: duebox.Fact) -> None:
+    """Asks the patient."""
     _send(event, to=event.data["name"], text=f"how do you feel after {event.data['doctor']}?")
 
 
-@duebox.on("patient.birthday", name="mail.birthday")
+@duebox.on("patient.birthday_came", name="mail.birthday")
 def congratulate(event: duebox.Fact) -> None:
+    """Wishes a happy birthday."""
     _send(event, to=event.data["name"], text="happy birthday!")
 
 
-@duebox.on("doctor.review", name="mail.review")
+@duebox.on("doctor.review_due", name="mail.review")
 def list_the_week(event: duebox.Fact) -> None:
+    """Counts what is booked for the seven days to come."""
     doctor = Doctor.objects.get(pk=event.data["name"])
     week = (event.occurred_at, event.occurred_at + timedelta(days=7))
     booked = doctor.appointments.filter(status=Appointment.Status.BOOKED, starts_at__range=week).count()
@@ -40,8 +46,9 @@ def list_the_week(event: duebox.Fact) -> None:
 
 @duebox.on("task.due_soon", name="mail.task")
 def urge(event: duebox.Fact) -> None:
-    due_at = local_time(datetime.fromisoformat(event.data["due_at"]), event.data["zone"])
-    _send(event, to=event.data["assignee"], text=f"{event.data['title']}, until {due_at:%a %H:%M}")
+    """Tells whoever has to do it."""
+    told = read(event, TaskDueSoon)
+    _send(event, to=told.assignee, text=f"{told.title}, until {local_time(told.due_at, told.zone):%a %H:%M}")
 
 
 def _send(event: duebox.Fact, *, to: str, text: str) -> None:

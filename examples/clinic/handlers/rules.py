@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import duebox
+from duebox.contracts import read
+from examples.clinic.events import AppointmentCancelled, InvoiceIssued
 from examples.clinic.models import Appointment, Invoice
 
 VISIT_FEE = Decimal("80.00")
@@ -15,13 +17,14 @@ FREE_UNTIL = timedelta(hours=24)
 
 @duebox.on("appointment.attended", name="rule.visit_fee")
 def charge_visit(event: duebox.Fact) -> None:
+    """Writes an invoice for the visit."""
     _issue(event, VISIT_FEE, "Visit")
 
 
 @duebox.on("appointment.cancelled", name="rule.late_fee")
 def charge_late_cancellation(event: duebox.Fact) -> duebox.Discard | None:
-    starts_at = datetime.fromisoformat(event.data["starts_at"])
-    if starts_at - event.occurred_at >= FREE_UNTIL:
+    """Writes an invoice, unless it was cancelled a day before."""
+    if read(event, AppointmentCancelled).starts_at - event.occurred_at >= FREE_UNTIL:
         return duebox.Discard("cancelled in time")
     _issue(event, LATE_FEE, "Late cancellation")
     return None
@@ -31,8 +34,7 @@ def _issue(cause: duebox.Fact, amount: Decimal, reason: str) -> None:
     appointment = Appointment.objects.select_related("patient").get(reference=cause.data["reference"])
     invoice = Invoice.objects.create(appointment=appointment, amount=amount, reason=reason)
     duebox.emit(
-        "invoice.issued",
-        {"amount": amount, "reason": reason, "email": appointment.patient.email},
+        InvoiceIssued(amount=amount, reason=reason, email=appointment.patient.email),
         about=invoice,
         key=f"{reason}:{appointment.pk}",
     )

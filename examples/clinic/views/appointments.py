@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 import duebox
-from examples.clinic import forms
+from examples.clinic import events, forms
 from examples.clinic.models import Appointment, Doctor, Patient
 from examples.clinic.refusals import Refused
 
@@ -27,7 +27,7 @@ def book(request: HttpRequest) -> HttpResponse:
 
 
 def _book(wanted: Appointment, *, key: str) -> str:
-    booked = duebox.emit("appointment.booked", _data(wanted), about=wanted, key=key, on_conflict="first")
+    booked = duebox.emit(_fact(events.AppointmentBooked, wanted), about=wanted, key=key, on_conflict="first")
     if not booked.created:
         return str(booked.data["reference"])  # the second click: answer what the first one got
     _save(wanted, force_insert=True)
@@ -46,7 +46,7 @@ def reschedule(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.starts_at = forms.moment(forms.field(request, "starts_at"), appointment.doctor.zone)
     _save(appointment, update_fields=["starts_at"])
-    return _tell(request, "appointment.rescheduled", appointment)
+    return _tell(request, events.AppointmentRescheduled, appointment)
 
 
 @require_POST
@@ -54,7 +54,7 @@ def cancel(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.status = Appointment.Status.CANCELLED
     appointment.save(update_fields=["status"])
-    return _tell(request, "appointment.cancelled", appointment)
+    return _tell(request, events.AppointmentCancelled, appointment)
 
 
 @require_POST
@@ -62,7 +62,7 @@ def attend(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.status = Appointment.Status.ATTENDED
     appointment.save(update_fields=["status"])
-    return _tell(request, "appointment.attended", appointment)
+    return _tell(request, events.AppointmentAttended, appointment)
 
 
 def _booked(reference: str) -> Appointment:
@@ -73,16 +73,16 @@ def _booked(reference: str) -> Appointment:
     return appointment
 
 
-def _tell(request: HttpRequest, event_type: str, appointment: Appointment) -> HttpResponse:
-    duebox.emit(event_type, _data(appointment), about=appointment, key=forms.key(request))
+def _tell(request: HttpRequest, kind: type[events.WithPhone], appointment: Appointment) -> HttpResponse:
+    duebox.emit(_fact(kind, appointment), about=appointment, key=forms.key(request))
     return forms.answer(request, {"appointment": appointment.reference})
 
 
-def _data(appointment: Appointment) -> dict[str, Any]:
-    return {
-        "reference": appointment.reference,
-        "patient": appointment.patient_id,
-        "doctor": appointment.doctor_id,
-        "starts_at": appointment.starts_at,
-        "phone": appointment.patient.phone,
-    }
+def _fact(kind: type[events.WithPhone], appointment: Appointment) -> events.WithPhone:
+    return kind(
+        reference=appointment.reference,
+        patient=appointment.patient_id,
+        doctor=appointment.doctor_id,
+        starts_at=appointment.starts_at,
+        phone=appointment.patient.phone,
+    )

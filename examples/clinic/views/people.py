@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_POST
 
 import duebox
-from examples.clinic import forms
+from examples.clinic import events, forms
 from examples.clinic.models import Doctor, Insurer, Patient
 from examples.clinic.refusals import Refused
 
@@ -23,7 +21,7 @@ def invite_patient(request: HttpRequest) -> HttpResponse:
         zone=forms.zone(request),
         born_on=forms.day(request, "born_on"),
     )
-    return _tell(request, "patient.invited", patient)
+    return _tell(request, events.PatientInvited, patient)
 
 
 @require_POST
@@ -31,7 +29,7 @@ def register_patient(request: HttpRequest, pk: int) -> HttpResponse:
     patient = get_object_or_404(Patient.objects.select_for_update(), pk=pk)
     patient.status = Patient.Status.REGISTERED
     patient.save(update_fields=["status"])
-    return _tell(request, "patient.registered", patient)
+    return _tell(request, events.PatientRegistered, patient)
 
 
 @require_POST
@@ -40,7 +38,7 @@ def move_patient(request: HttpRequest, pk: int) -> HttpResponse:
     patient = get_object_or_404(Patient.objects.select_for_update(), pk=pk)
     patient.zone = forms.zone(request)
     patient.save(update_fields=["zone"])
-    return _tell(request, "patient.moved", patient)
+    return _tell(request, events.PatientMoved, patient)
 
 
 @require_POST
@@ -49,7 +47,7 @@ def hire_doctor(request: HttpRequest) -> HttpResponse:
     doctor, created = Doctor.objects.get_or_create(name=name, defaults={"zone": zone})
     if not created:
         raise Refused(f"{doctor} works here already")
-    duebox.emit("doctor.hired", {"name": name, "zone": zone}, about=doctor, key=forms.key(request))
+    duebox.emit(events.DoctorHired(name=name, zone=zone), about=doctor, key=forms.key(request))
     return forms.answer(request, {"doctor": doctor.pk})
 
 
@@ -58,11 +56,11 @@ def contract_insurer(request: HttpRequest) -> HttpResponse:
     insurer, created = Insurer.objects.get_or_create(code=forms.field(request, "code"))
     if not created:
         raise Refused(f"there is a contract with {insurer} already")
-    duebox.emit("insurer.contracted", {"code": insurer.code}, about=insurer, key=forms.key(request))
+    duebox.emit(events.InsurerContracted(code=insurer.code), about=insurer, key=forms.key(request))
     return forms.answer(request, {"insurer": insurer.pk})
 
 
-def _tell(request: HttpRequest, event_type: str, patient: Patient) -> HttpResponse:
-    data: dict[str, Any] = {"patient": patient.pk, "name": patient.name, "email": patient.email}
-    duebox.emit(event_type, data, about=patient, key=forms.key(request))
+def _tell(request: HttpRequest, kind: type[events.OfPatient], patient: Patient) -> HttpResponse:
+    fact = kind(patient=patient.pk, name=patient.name, email=patient.email)
+    duebox.emit(fact, about=patient, key=forms.key(request))
     return forms.answer(request, {"patient": patient.pk})

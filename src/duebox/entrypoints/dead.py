@@ -60,14 +60,15 @@ def redrive(command: BaseCommand, options: dict[str, Any]) -> None:
     if missing:
         raise CommandError(f"No dead letter has the id {', '.join(map(str, missing))}; `duebox dead` lists them.")
     if not options["dry_run"]:
-        ids = store.redrive(using, ids, note=f"redriven by {_operator()}")
+        ids = store.redrive(using, ids, note=f"redriven by {operator()}")
     if options["json"]:
         command.stdout.write(json.dumps({"redriven": ids, "dry_run": options["dry_run"]}))
     else:
         command.stdout.write(f"{len(ids)} {'would be ' if options['dry_run'] else ''}due again.")
 
 
-def _operator() -> str:
+def operator() -> str:
+    """Who runs this command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name

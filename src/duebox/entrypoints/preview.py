@@ -34,7 +34,7 @@ def add_preview_options(parser: CommandParser) -> None:
     parser.add_argument("--limit", type=positive, metavar="N", help="show no more than this (50; of a rule 10)")
     parser.add_argument("--json", action="store_true", help="print JSON, one occurrence a line")
     stored = parser.add_argument_group("of what is stored")
-    stored.add_argument("--about", type=_about, metavar="TYPE:ID", help="of this entity, as in appointment:42")
+    stored.add_argument("--about", type=entity, metavar="TYPE:ID", help="of this entity, as in appointment:42")
     stored.add_argument("--plan", metavar="NAME", help="of this plan")
     stored.add_argument("--key", help="of the schedule with this key")
     stored.add_argument("--type", metavar="EVENT", help="of this event type")
@@ -107,7 +107,7 @@ def _way_on(asked: dict[str, Any], start: datetime | None, using: str) -> str:
     )
 
 
-def _about(text: str) -> tuple[str, str]:
+def entity(text: str) -> tuple[str, str]:
     kind, _, identity = text.partition(":")
     if not (kind and identity):
         raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:ID, as in appointment:42")

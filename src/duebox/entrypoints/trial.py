@@ -54,12 +54,12 @@ def try_rule(command: BaseCommand, options: dict[str, Any]) -> None:
         command.stdout.write(line)
 
 
-def moment(text: str, zone: str) -> datetime:
+def moment(text: str, zone: str, option: str = "--from") -> datetime:
     """An instant from what was typed: a date begins with its first instant in the zone."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        typed = read(text, "--from")
+        typed = read(text, option)
         return typed if typed.tzinfo else when.resolve(typed, zone)[0].instant
     return when.start_of_day(day, zone)
 

@@ -14,10 +14,12 @@ from psycopg.pq import TransactionStatus
 
 from duebox.conf import conf
 from duebox.context import Handling, handling
+from duebox.contracts.upcasting import current
 from duebox.exceptions import LeaseLost
 from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
 from duebox.store.deliveries import Claim, Ended, settle
 from duebox.subscribers import Subscriber
+from duebox.worker.around import is_watched, watched
 from duebox.worker.clock import Clock
 
 logger = logging.getLogger("duebox.worker")
@@ -50,10 +52,11 @@ def call(claim: Claim, subscriber: Subscriber, using: str) -> Outcome:
     if claim.event_is_gone:
         return Discard("its event was deleted")
     claim.fact.forget()
-    token = handling.set(Handling(claim.fact, using))
+    fact = current(claim.fact)
+    token = handling.set(Handling(fact, using))
     try:
-        handler = subscriber.handler
-        result: Any = async_to_sync(handler)(claim.fact) if subscriber.is_async else handler(claim.fact)
+        handler = async_to_sync(subscriber.handler) if subscriber.is_async else subscriber.handler
+        result: Any = watched(handler, fact, subscriber.name) if is_watched() else handler(fact)
     finally:
         handling.reset(token)
     if result is None or isinstance(result, Snooze | Discard):

@@ -9,6 +9,7 @@ from datetime import datetime
 from django.db import connections
 
 from duebox.conf import conf
+from duebox.context import origin
 from duebox.exceptions import EndlessDrain, LeaseLost
 from duebox.firing import fire_due
 from duebox.outcome import Dead, Retried
@@ -64,6 +65,7 @@ def drain(
     """Run handlers until nothing is due. Raises `EndlessDrain` after `limit` deliveries."""
     alias = using or conf().DATABASE
     lease = leases.take(alias, LEASE_SECONDS)
+    token = origin.set(None)  # what is delivered here may come from another request than the one that is going on
     drained = Drained()
     renew_at = time.monotonic() + LEASE_SECONDS / 10
     try:
@@ -75,6 +77,7 @@ def drain(
                 leases.renew(alias, lease, LEASE_SECONDS)
                 renew_at = time.monotonic() + LEASE_SECONDS / 10
     finally:
+        origin.reset(token)
         leases.drop(alias, lease)
     return drained
 

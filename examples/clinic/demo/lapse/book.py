@@ -68,19 +68,19 @@ def _spans(terms: list[Term]) -> Iterator[tuple[Due, Term, Term | None]]:
 
 def reminders(reference: str, starts_at: datetime, zone: str) -> Iterator[Due]:
     about = f"appointment:{reference}"
-    yield Due("appointment.reminder", about, instant(wall(starts_at, zone) - A_DAY, zone))
-    yield Due("appointment.reminder", about, starts_at - timedelta(hours=2))
-    yield Due("appointment.reminder", about, starts_at - timedelta(minutes=15))
+    yield Due("appointment.reminder_due", about, instant(wall(starts_at, zone) - A_DAY, zone))
+    yield Due("appointment.reminder_due", about, starts_at - timedelta(hours=2))
+    yield Due("appointment.reminder_due", about, starts_at - timedelta(minutes=15))
 
 
 def follow_up(reference: str, starts_at: datetime, zone: str) -> Due:
-    return Due("appointment.follow_up", f"appointment:{reference}", instant(wall(starts_at, zone) + A_DAY, zone))
+    return Due("appointment.follow_up_due", f"appointment:{reference}", instant(wall(starts_at, zone) + A_DAY, zone))
 
 
 def birthday(patient: int, born_on: date, zone: str, year: int) -> Due:
     last = 28 if (born_on.month, born_on.day) == (2, 29) and year % 4 else born_on.day
     local = datetime.combine(date(year, born_on.month, last), time(9))
-    return Due("patient.birthday", f"patient:{patient}", instant(local, zone))
+    return Due("patient.birthday_came", f"patient:{patient}", instant(local, zone))
 
 
 def reviews(doctor: str, zone: str, start: datetime, end: datetime) -> Iterator[Due]:
@@ -88,7 +88,7 @@ def reviews(doctor: str, zone: str, start: datetime, end: datetime) -> Iterator[
     day = start.date()
     while day <= end.date() + A_DAY:
         if day.weekday() == 0:
-            yield Due("doctor.review", f"doctor:{doctor}", instant(datetime.combine(day, time(8)), zone))
+            yield Due("doctor.review_due", f"doctor:{doctor}", instant(datetime.combine(day, time(8)), zone))
         day += A_DAY
 
 

@@ -48,9 +48,14 @@ class Lines:
         self._screen.say(f"{_day(after)}  {zone:<17}  {change.instant:%d %b %H:%M}  {text}", "blue")
 
     def _print(self, due: datetime, zone: str, kind: str, late: str, text: str, colour: str | None) -> None:
-        local, what = _day(book.wall(due, zone)), kind.rpartition(".")[2].replace("_", " ")
+        local, what = _day(book.wall(due, zone)), _what(kind)
         utc = f"{due:%d %b %H:%M}"
         self._screen.say(_LINE.format(local=local, zone=zone, utc=utc, late=late, what=what, text=text), colour)
+
+
+def _what(kind: str) -> str:
+    """`appointment.reminder_due` → "reminder": that its time has come goes without saying here."""
+    return kind.rpartition(".")[2].removesuffix("_due").removesuffix("_came").replace("_", " ")
 
 
 def _marked(text: str, mark: str, due: datetime, zone: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from duebox.entrypoints import dead, plan, preview, sweep, worker
+from duebox.entrypoints import audit, dead, documents, plan, preview, schemas, sweep, worker
 from duebox.entrypoints.errors import plain_errors
 
 
@@ -22,6 +22,9 @@ VERBS = {
     "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
     "dead": Verb(dead.dead, dead.add_dead_options),
     "redrive": Verb(dead.redrive, dead.add_redrive_options),
+    "schemas": Verb(schemas.schemas, schemas.add_schemas_options),
+    "docs": Verb(documents.documents, documents.add_documents_options),
+    "audit": Verb(audit.audit, audit.add_audit_options),
 }
 
 

@@ -1,0 +1,106 @@
+"""Follow a model: every save and delete of a row is recorded, old to new, in the transaction that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from django.db import models
+from django.db.models.signals import class_prepared, post_delete, post_save, pre_delete, pre_save
+
+from duebox.auditing.declaration import declared
+from duebox.auditing.gathering import known_already, put
+from duebox.auditing.policy import keep, policy_of
+from duebox.auditing.snapshots import Snapshot, entries, snapshots
+from duebox.saving import in_one_transaction
+
+M = TypeVar("M", bound=models.Model)
+_BEFORE = "_duebox_audit_before"
+
+
+def follow(
+    *,
+    fields: Iterable[str] = (),
+    drop: Iterable[str] = (),
+    mask: Iterable[str] = (),
+    hash: Iterable[str] = (),
+    organization: str | None = None,
+) -> Callable[[type[M]], type[M]]:
+    """A decorator for a model. All columns are recorded, or only those in `fields`.
+
+    `drop` leaves columns out, `mask` keeps their last four characters, `hash` a keyed hash. `organization` is the way
+    to the tenant as in a query, such as "team" or "project__team".
+    """
+
+    def decorate(model: type[M]) -> type[M]:
+        keep(model, declared(model, fields=fields, drop=drop, mask=mask, hash=hash, organization=organization))
+        for each in _family(model):
+            _connect(each)
+        return model
+
+    return decorate
+
+
+def _family(model: type[models.Model]) -> Iterator[type[models.Model]]:
+    """A row may be saved under the name of a proxy, or as part of a row of a model below."""
+    yield model
+    for below in model.__subclasses__():
+        yield from _family(below)
+
+
+def _connect(model: type[models.Model]) -> None:
+    if model._meta.abstract:
+        return
+    in_one_transaction(model)
+    for signal, receiver in (
+        (pre_save, _before_save), (post_save, _after_save), (pre_delete, _before_delete), (post_delete, _after_delete),
+    ):  # fmt: skip
+        signal.connect(receiver, sender=model, dispatch_uid="duebox.auditing")
+
+
+def _class_prepared(*, sender: type[models.Model], **kwargs: Any) -> None:
+    if policy_of(sender):
+        _connect(sender)
+
+
+class_prepared.connect(_class_prepared, dispatch_uid="duebox.auditing")
+
+
+def _before_save(*, instance: models.Model, using: str, raw: bool, **kwargs: Any) -> None:
+    if not raw:  # a fixture is a copy of what was recorded elsewhere
+        _remember(instance, using)
+
+
+def _after_save(*, instance: models.Model, using: str, raw: bool, **kwargs: Any) -> None:
+    if not raw:
+        _record(instance, using, gone=False)
+
+
+def _before_delete(*, instance: models.Model, using: str, **kwargs: Any) -> None:
+    _remember(instance, using)
+
+
+def _after_delete(*, instance: models.Model, using: str, **kwargs: Any) -> None:
+    _record(instance, using, gone=True)
+
+
+def _remember(instance: models.Model, using: str) -> None:
+    before = known_already(type(instance), instance.pk)
+    if before is None and instance.pk is not None:
+        before = _snapshot(instance, using, lock=True)
+    instance.__dict__[_BEFORE] = before
+
+
+def _record(instance: models.Model, using: str, *, gone: bool) -> None:
+    before = instance.__dict__.pop(_BEFORE, None)
+    after = None if gone else _snapshot(instance, using)
+    policy = policy_of(type(instance))
+    if policy and (before or after):
+        put(entries(type(instance), policy, [(before, after)]), using)
+
+
+def _snapshot(instance: models.Model, using: str, *, lock: bool = False) -> Snapshot | None:
+    policy = policy_of(type(instance))
+    if policy is None:
+        return None
+    return next(iter(snapshots(type(instance), policy, [instance.pk], using, lock=lock).values()), None)

@@ -1,0 +1,36 @@
+"""Events to come of one type, each about another row of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from duebox.conf import conf
+from duebox.emit import New, fact_row, identity
+from duebox.fact import FactRow
+from duebox.payload import encode
+from duebox.promise import contract_of, refuse_incomplete
+
+
+class Draft:
+    """What such events have in common is found out once: with a million rows it takes a third of the time of `sync`.
+
+    Make one for each batch: what is being handled, and thereby the story they belong to, may be another in the next.
+    """
+
+    def __init__(self, type: str, aggregate_type: str) -> None:
+        settings = conf()
+        contract = contract_of(New(type=type), settings)
+        self._check = contract.kind.check if contract.kind else None
+        self._limit, self._depth = settings.PAYLOAD_LIMIT_BYTES, settings.PAYLOAD_DEPTH
+        self._kind, self._aggregate_type = contract.kind, aggregate_type
+        plain = fact_row(New(type="duebox.draft"), settings, to_come=True)
+        self._base = plain._replace(type=contract.name, version=contract.version, aggregate_type=aggregate_type)
+
+    def about(self, key: object, data: Mapping[str, Any] | None, organization: object) -> FactRow:
+        """The event about the row with this key."""
+        whose = identity(organization, "organization")
+        if self._kind is not None:
+            refuse_incomplete(self._kind, self._aggregate_type, whose)
+        text = encode(data, limit=self._limit, depth=self._depth, check=self._check)
+        return self._base._replace(aggregate_id=identity(key, "about"), organization=whose, data=text)

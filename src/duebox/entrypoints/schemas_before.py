@@ -1,0 +1,70 @@
+"""The schemas to compare with: of another folder, or of the same folder at a commit of its git repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.core.management.base import CommandError
+
+from duebox.contracts import files
+
+# A git hook sets these for its own repository and folder; here the folder of the schemas decides.
+_OF_A_HOOK = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE")
+
+
+class Before(NamedTuple):
+    where: str
+    schemas: dict[files.Key, dict[str, Any]]
+
+
+class _GitRefused(Exception):
+    """Git does not know what it was asked for; the text is its own."""
+
+
+def before(against: str, place: Path) -> Before:
+    """What `against` names: a commit if git knows one by that name, or else a folder."""
+    folder = Path(against)
+    try:
+        return _at_commit(against, place)
+    except _GitRefused as error:
+        if folder.is_dir():
+            return Before(f"folder {against}", files.read(folder))
+        raise CommandError(
+            f"--against {against!r} is neither a commit nor a folder ({error}); name a branch, a tag or a folder. "
+            "A branch that is only on the server must be fetched first: git fetch origin main"
+        ) from None
+
+
+def _at_commit(reference: str, place: Path) -> Before:
+    if reference.startswith("-"):
+        raise _GitRefused("it begins with a hyphen")
+    there = next(each for each in (place, *place.resolve().parents) if each.is_dir())
+    top = Path(_git(there, "rev-parse", "--show-toplevel"))
+    commit = _git(there, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
+    inside = place.resolve().relative_to(top.resolve()).as_posix()
+    listed = _git(top, "ls-tree", "-z", "--name-only", commit, "--", f"{inside}/".removeprefix("./"))
+    found = {}
+    for path in listed.split("\0"):
+        if key := files.key_of(path.rpartition("/")[2]):
+            found[key] = files.parsed(_git(top, "show", f"{commit}:{path}"), f"{path} at {reference}")
+    return Before(f"{inside} at {reference}", found)
+
+
+def _git(folder: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and no word can be taken for an option
+            ["git", "-C", str(folder), *words],  # noqa: S607 - whichever git is there
+            capture_output=True,
+            env={**environment, "LC_ALL": "C"},
+            encoding="utf-8",
+            check=False,
+        )
+    except FileNotFoundError:
+        raise _GitRefused("git is not installed") from None
+    if done.returncode:
+        raise _GitRefused((done.stderr.strip() or "git knows no such commit").splitlines()[0])
+    return done.stdout.strip("\n")

@@ -1,0 +1,106 @@
+"""Where work comes from: a request, or what a script, a job or a Celery task says about itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from duebox import headers, logs, tracing
+from duebox.conf import conf
+from duebox.context import Origin, Who, origin
+from duebox.exceptions import InvalidEvent
+from duebox.ids import uuid7
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+logger = logging.getLogger("duebox.requests")
+
+
+@contextmanager
+def bound(*, correlation_id: str | None = None, actor: object = None) -> Iterator[Origin]:
+    """Everything in this block belongs to one story: its events, audit entries and log lines.
+
+    What is not given stays as it is around the block; where there is nothing around it, a fresh correlation id is
+    made. `actor` is an id or a saved model instance. Works as a decorator too, then every call is a story.
+    """
+    if correlation_id is not None and (reason := headers.why_not(correlation_id)):
+        raise InvalidEvent(
+            f"correlation_id={headers.shown(correlation_id)} cannot be bound ({reason}); pass 1 to 128 letters, digits "
+            "and ._:- that begin with a letter or digit, or leave it out for a fresh one."
+        )
+    here = origin.get() or Origin(correlation_id or str(uuid7()))
+    here = replace(here, correlation_id=correlation_id or here.correlation_id)
+    if actor is not None:
+        who = Who(actor=_name(actor))
+        here = replace(here, who=lambda: who)
+    with entered(here):
+        yield here
+
+
+@contextmanager
+def entered(here: Origin) -> Iterator[None]:
+    token = origin.set(here)
+    try:
+        with logs.in_structlog(correlation_id=here.correlation_id):
+            yield
+    finally:
+        origin.reset(token)
+
+
+def of_request(request: HttpRequest) -> Origin:
+    """What a request says about itself, as far as it can be believed."""
+    said, settings = request.META, conf()
+    ip = headers.client_ip(
+        said.get("REMOTE_ADDR") or "",
+        said.get("HTTP_X_FORWARDED_FOR") or "",
+        trusted_proxies=settings.TRUSTED_PROXIES,
+    )
+    incoming = said.get("HTTP_TRACEPARENT") if settings.TRUST_TRACEPARENT else None
+    return Origin(
+        correlation_id=_correlation_id(said.get("HTTP_X_CORRELATION_ID") or "", ip),
+        ip=ip,
+        user_agent=headers.user_agent(said.get("HTTP_USER_AGENT") or ""),
+        traceparent=tracing.of_open_span() or str(tracing.parse(incoming) or ""),
+        who=lambda: who_asks(request),
+    )
+
+
+def who_asks(request: HttpRequest) -> Who:
+    """The user of a request, and the one behind them where django-impersonate or django-hijack is at work."""
+    return Who(_of_user(getattr(request, "user", None)), _impersonator(request))
+
+
+def _correlation_id(given: str, ip: str) -> str:
+    if given and not (reason := headers.why_not(given)):
+        return given
+    fresh = str(uuid7())
+    if given:
+        logger.warning(
+            "correlation id refused: reason=%s length=%d value=%s ip=%s instead=%s",
+            reason, len(given), headers.shown(given), ip, fresh,
+        )  # fmt: skip
+    return fresh
+
+
+def _impersonator(request: HttpRequest) -> str:
+    if behind := _of_user(getattr(request, "impersonator", None)):
+        return behind
+    session = getattr(request, "session", None)
+    history = session.get("hijack_history") if session is not None else None
+    # Somebody may have gone on from one user to the next; the first in the row is the person at the keyboard.
+    return str(history[0]) if history else ""
+
+
+def _of_user(user: object) -> str:
+    return str(getattr(user, "pk", "")) if getattr(user, "is_authenticated", False) else ""
+
+
+def _name(actor: object) -> str:
+    name = getattr(actor, "pk", actor)
+    if name is None or not str(name):
+        raise InvalidEvent(f"actor={actor!r} has no id; pass one, or a model instance that is saved.")
+    return str(name)

@@ -1,0 +1,63 @@
+"""What tests of the audit log say: fill it, read it, prove it, tamper with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+from duebox.auditing import Verdict, verify
+from duebox.auditing.record import write
+from duebox.models import AuditEntry
+from duebox.store.audits import Entry
+
+PLAIN = Entry(
+    organization="acme",
+    action="member.updated",
+    entity_type="member",
+    entity_id="1",
+    actor="ann",
+    impersonator="bob",
+    correlation_id="story-1",
+    ip="192.0.2.7",
+    user_agent="Firefox",
+    changes='{"role": ["guest", "admin"]}',
+    metadata='{"reason": "promoted"}',
+)
+
+
+def fill(count: int, *organizations: str) -> None:
+    """So many entries, dealt out to the organizations in turn."""
+    names = organizations or ("acme",)
+    write([PLAIN._replace(organization=names[n % len(names)], entity_id=str(n + 1)) for n in range(count)], "default")
+
+
+def entries(**which: object) -> list[AuditEntry]:
+    return list(AuditEntry.objects.filter(**which).order_by("id"))
+
+
+def the_entry() -> AuditEntry:
+    [found] = entries()
+    return found
+
+
+def flawed(**options: object) -> dict[str, Verdict]:
+    """The organizations in whose chains something is wrong."""
+    return {each.organization: each for each in verify("default", **options) if each.flaws}
+
+
+@contextmanager
+def superuser() -> Iterator[None]:
+    """Nothing holds this session back, neither a trigger nor a constraint."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        yield
+        cursor.execute("SET LOCAL session_replication_role = origin")
+
+
+def sql(text: str, *params: object) -> int:
+    """Run as a superuser who knows what he does; gives how many rows were hit."""
+    with superuser(), connection.cursor() as cursor:
+        cursor.execute(text, params)
+        return cursor.rowcount

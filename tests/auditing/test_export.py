@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+import duebox
+from duebox.auditing.export import COLUMNS, csv_lines, json_lines
+from duebox.models import AuditEntry
+from tests.auditing.support import entries
+
+pytestmark = pytest.mark.django_db
+
+
+def test_every_column_is_exported():
+    assert [field.attname for field in AuditEntry._meta.concrete_fields] == list(COLUMNS)
+
+
+def test_lines_of_json_hold_everything():
+    entry = duebox.audit("member.removed", ("member", "é"), after={"role": "admin"}, actor="ann", organization="acme")
+    [line] = json_lines(entries())
+    assert line.endswith("}\n")
+    assert "é" in line
+    found = json.loads(line)
+    assert found["changes"] == {"role": [None, "admin"]}
+    assert (found["hash"], found["recorded_at"]) == (entry.hash.hex(), entry.recorded_at.isoformat())
+
+
+def test_csv_has_a_head_and_json_in_its_cells():
+    duebox.audit("member.removed", ("member", 5), after={"role": 'a "quoted", text\nwith lines'})
+    [row] = csv.DictReader(io.StringIO("".join(csv_lines(entries()))))
+    assert list(row) == list(COLUMNS)
+    assert json.loads(row["changes"]) == {"role": [None, 'a "quoted", text\nwith lines']}
+    assert row["entity_id"] == "5"
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@"])
+def test_a_spreadsheet_gets_no_formula(sign):
+    duebox.audit("member.removed", ("member", f"{sign}cmd|' /C calc'!A0"), actor=f"{sign}1")
+    [row] = csv.DictReader(io.StringIO("".join(csv_lines(entries()))))
+    assert (row["entity_id"], row["actor"]) == (f"'{sign}cmd|' /C calc'!A0", f"'{sign}1")
+
+
+def test_no_entries_make_a_head_and_nothing_else():
+    assert list(json_lines([])) == []
+    assert list(csv_lines([])) == [",".join(COLUMNS) + "\r\n"]

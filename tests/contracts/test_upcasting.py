@@ -1,0 +1,139 @@
+"""Old events for new code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import duebox
+from duebox.contracts import read
+from duebox.contracts.upcasting import current
+from duebox.exceptions import InvalidContract, UnsupportedVersion
+from duebox.models import Attempt, Delivery
+from duebox.testing import drain
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def versions(declare: Any) -> Any:
+    @declare("member.named")
+    class V1:
+        name: str
+
+    @declare(
+        "member.named",
+        version=2,
+        upcast=lambda data: dict(zip(("first", "last"), data["name"].split(" "), strict=True)),
+    )
+    class V2:
+        first: str
+        last: str
+
+    @declare("member.named", version=3, upcast=lambda data: {**data, "title": ""})
+    class V3:
+        first: str
+        last: str
+        title: str
+
+    return V1, V2, V3
+
+
+def test_a_handler_sees_the_newest_version_whatever_was_stored(versions, on):
+    seen = []
+    on("member.named", name="it")(lambda event: seen.append((event.version, event.data)))
+    v1, v2, v3 = versions
+    duebox.emit(v1(name="Ada Lovelace"))
+    duebox.emit(v2(first="Ada", last="Lovelace"))
+    duebox.emit(v3(first="Ada", last="Lovelace", title="Countess"))
+    drain()
+    ada = {"first": "Ada", "last": "Lovelace"}
+    assert seen == [(3, {**ada, "title": ""}), (3, {**ada, "title": ""}), (3, {**ada, "title": "Countess"})]
+
+
+def test_the_stored_event_stays_as_it_was(versions):
+    fact = duebox.emit(versions[0](name="Ada Lovelace"))
+    newest = current(fact)
+    assert (newest.version, newest.id, newest.correlation_id) == (3, fact.id, fact.correlation_id)
+    assert (fact.version, fact.data) == (1, {"name": "Ada Lovelace"})
+    assert duebox.models.Event.objects.get().version == 1
+
+
+def test_the_data_can_be_read_as_the_class_that_declares_it(versions):
+    fact = duebox.emit(versions[0](name="Ada Lovelace"))
+    assert read(fact) == versions[2](first="Ada", last="Lovelace", title="")
+    assert read(fact, versions[2]).first == "Ada"
+
+
+def test_versions_side_by_side_without_an_upcaster_are_left_to_the_handler(declare):
+    @declare("member.named")
+    class V1:
+        name: str
+
+    @declare("member.named", version=2)
+    class V2:
+        first: str
+
+    assert current(duebox.emit(V1(name="Ada"))).version == 1
+    assert current(duebox.emit(V2(first="Ada"))).version == 2
+
+
+def test_a_version_that_nobody_declares_is_an_error_of_its_own(declare, on):
+    on("member.named", name="it")(lambda event: None)
+    fact = duebox.emit("member.named", {"anything": 1}, version=9)
+
+    @declare("member.named", version=2)
+    class V2:
+        first: str
+
+    with pytest.raises(UnsupportedVersion, match=r"'member\.named' has version 9.*it reads v2"):
+        current(fact)
+    with pytest.raises(UnsupportedVersion):
+        drain()
+    assert Delivery.objects.get().status == "pending"
+    assert "UnsupportedVersion" in Attempt.objects.get(outcome="retried").note
+
+
+def test_an_upcaster_is_enough_for_a_version_that_is_no_longer_declared(declare):
+    fact = duebox.emit("member.named", {"name": "Ada Lovelace"})
+
+    @declare("member.named", version=2, upcast=lambda data: {"first": data["name"].split(" ")[0]})
+    class V2:
+        first: str
+
+    assert current(fact).data == {"first": "Ada"}
+
+
+def test_an_upcaster_that_gives_what_its_version_refuses_is_named(declare):
+    fact = duebox.emit("member.named", {"name": "Ada"})
+
+    @declare("member.named", version=2, upcast=lambda data: {"first": 7})
+    class V2:
+        first: str
+
+    with pytest.raises(InvalidContract, match=r"The upcast of member\.named from v1 to v2 gave what v2 refuses"):
+        current(fact)
+
+
+def test_an_event_that_nobody_declared_passes_as_it_is():
+    fact = duebox.emit("whatever.happened", {"a": 1}, version=4)
+    assert current(fact) is fact
+    with pytest.raises(UnsupportedVersion, match="as a class"):
+        read(fact)
+
+
+def test_an_upcaster_that_writes_into_what_it_is_given_spoils_nothing(declare):
+    fact = duebox.emit("member.named", {"name": "Ada", "tags": []})
+
+    def add(data: dict[str, Any]) -> dict[str, Any]:
+        data["tags"].append("new")
+        return data
+
+    @declare("member.named", version=2, upcast=add)
+    class V2:
+        name: str
+        tags: list[str]
+
+    assert [current(fact).data["tags"] for _ in range(2)] == [["new"], ["new"]]
+    assert fact.data["tags"] == []

@@ -1,0 +1,181 @@
+"""What an event is held to when it is emitted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import pytest
+from django.db import transaction
+
+import duebox
+from duebox import clock
+from duebox.contracts import PII
+from duebox.exceptions import InvalidEvent, InvalidPayload, UndeclaredEvent
+from duebox.models import Delivery, Event
+from duebox.testing import captured, drain, travel
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _strict(settings: Any) -> None:
+    settings.DUEBOX = {}
+
+
+@pytest.fixture
+def invited(declare: Any) -> Any:
+    class MemberInvited:
+        """Somebody asked a person to join."""
+
+        email: Annotated[str, PII]
+        role: str
+        seats: int = 1
+
+    return declare("member.invited", public={"role", "seats"})(MemberInvited)
+
+
+def shape(**hints: Any) -> type:
+    return type(
+        "Shape", (), {"__annotations__": hints, "__module__": __name__, "__qualname__": f"Shape{sorted(hints)}"}
+    )
+
+
+def test_an_instance_of_a_declared_class_is_an_event(invited):
+    fact = duebox.emit(invited(email="a@b.example", role="admin"), organization=7)
+    assert (fact.type, fact.version) == ("member.invited", 1)
+    assert fact.data == {"email": "a@b.example", "role": "admin", "seats": 1}
+    assert Event.objects.get(pk=fact.id).data == fact.data
+
+
+def test_the_plain_form_is_held_to_the_same_schema(invited):
+    assert duebox.emit("member.invited", {"email": "a@b.example", "role": "admin"}, organization=7).version == 1
+    with pytest.raises(InvalidPayload, match=r"data\.role: is 7, which member\.invited v1 refuses"):
+        duebox.emit("member.invited", {"email": "a@b.example", "role": 7}, organization=7)
+
+
+def test_a_field_that_is_not_declared_is_refused(invited):
+    with pytest.raises(InvalidPayload, match="rôle"):
+        duebox.emit("member.invited", {"email": "a@b.example", "role": "admin", "rôle": "x"}, organization=7)
+    assert not Event.objects.exists()
+
+
+def test_a_missing_field_is_refused_by_name(invited):
+    with pytest.raises(InvalidPayload, match="role"):
+        duebox.emit("member.invited", {"email": "a@b.example"}, organization=7)
+
+
+def test_a_type_that_nobody_declared_is_refused_with_the_nearest_one(invited):
+    with pytest.raises(UndeclaredEvent, match=r"did you mean 'member\.invited'\?"):
+        duebox.emit("member.invitd", {})
+    with pytest.raises(UndeclaredEvent, match=r"set DUEBOX\['UNDECLARED'\] = 'allow'"):
+        duebox.emit("something.else_happened", {})
+    assert not Event.objects.exists()
+
+
+def test_while_migrating_undeclared_types_may_be_allowed(settings):
+    settings.DUEBOX = {"UNDECLARED": "allow"}
+    assert duebox.emit("something.else_happened", {"any": "thing"}).version == 1
+
+
+def test_an_instance_of_any_other_class_is_refused():
+    with pytest.raises(UndeclaredEvent, match=r"not a name, nor of a class under @duebox\.event"):
+        duebox.emit(object())
+
+
+def test_an_instance_has_its_own_data_and_version(invited):
+    new = invited(email="a@b.example", role="admin")
+    with pytest.raises(InvalidEvent, match="leave data and version out"):
+        duebox.emit(new, {"role": "other"}, organization=7)
+    with pytest.raises(InvalidEvent, match="leave data and version out"):
+        duebox.emit(new, version=2, organization=7)
+
+
+def test_without_a_version_the_newest_is_meant_and_others_can_be_named(declare):
+    declare("member.invited")(shape(role=str))
+    declare("member.invited", version=2)(shape(roles=list[str]))
+    assert duebox.emit("member.invited", {"roles": ["admin"]}).version == 2
+    assert duebox.emit("member.invited", {"role": "admin"}, version=1).version == 1
+    with pytest.raises(UndeclaredEvent, match="has no version 3; declared are v1, v2"):
+        duebox.emit("member.invited", {"role": "admin"}, version=3)
+
+
+def test_a_type_that_says_what_it_is_about_is_emitted_about_one(declare):
+    declare("member.invited", aggregate="member")(shape(role=str))
+    assert duebox.emit("member.invited", {"role": "x"}, about=("member", 1)).about == ("member", "1")
+    with pytest.raises(InvalidEvent, match=r"it has no about; pass about=\('member', id\)"):
+        duebox.emit("member.invited", {"role": "x"})
+    with pytest.raises(InvalidEvent, match="it is about a 'guest'"):
+        duebox.emit("member.invited", {"role": "x"}, about=("guest", 1))
+
+
+def test_in_a_batch_one_refusal_refuses_all(invited):
+    good = duebox.New(type=invited(email="a@b.example", role="admin"), organization=7)
+    with pytest.raises(InvalidPayload):
+        duebox.emit_many([good, duebox.New(type="member.invited", data={}, organization=7)])
+    assert not Event.objects.exists()
+
+
+# The public twin
+
+
+def test_with_an_event_goes_its_public_twin_with_the_allowed_fields_only(invited, on):
+    on("public.*", name="outside")(lambda event: None)
+    fact = duebox.emit(
+        invited(email="a@b.example", role="admin"),
+        organization=7, about=("member", 3), key="k", actor="secret", metadata={"ip": "10.0.0.1"},
+    )  # fmt: skip
+    twin = Event.objects.get(type="public.member.invited")
+    assert twin.data == {"role": "admin", "seats": 1}
+    assert (twin.version, twin.organization, twin.aggregate_type, twin.aggregate_id) == (1, "7", "member", "3")
+    assert (twin.causation_id, twin.correlation_id, twin.idempotency_key) == (fact.id, fact.correlation_id, "k")
+    assert (twin.actor, twin.metadata) == ("", {})
+    assert Delivery.objects.get().event_id == twin.pk
+
+
+def test_without_an_organization_nothing_of_it_is_stored(invited):
+    with pytest.raises(InvalidEvent, match="has a public twin, which belongs to an organization"):
+        duebox.emit(invited(email="a@b.example", role="admin"))
+    assert not Event.objects.exists()
+
+
+def test_nobody_emits_a_public_event_by_hand(invited):
+    with pytest.raises(InvalidEvent, match=r"Duebox makes it from 'member\.invited'"):
+        duebox.emit("public.member.invited", {"role": "admin"}, organization=7)
+
+
+def test_the_twin_is_rolled_back_with_its_event(invited):
+    with transaction.atomic():
+        duebox.emit(invited(email="a@b.example", role="admin"), organization=7)
+        transaction.set_rollback(True)
+    assert not Event.objects.exists()
+
+
+def test_the_same_key_again_makes_no_second_twin(invited):
+    for _ in range(2):
+        duebox.emit(invited(email="a@b.example", role="admin"), organization=7, key="invite:1")
+    assert sorted(Event.objects.values_list("type", flat=True)) == ["member.invited", "public.member.invited"]
+
+
+def test_tests_see_the_twin_too(invited):
+    with captured() as facts:
+        duebox.emit(invited(email="a@b.example", role="admin"), organization=7)
+    assert [fact.type for fact in facts] == ["member.invited", "public.member.invited"]
+
+
+def test_what_is_scheduled_is_checked_when_it_is_scheduled(invited):
+    at = clock.now() + timedelta(hours=1)
+    with pytest.raises(InvalidPayload, match="role"):
+        duebox.schedule("member.invited", {"email": "a@b.example"}, at=at, organization=7)
+    with pytest.raises(InvalidEvent, match="has a public twin"):
+        duebox.schedule(invited(email="a@b.example", role="admin"), at=at)
+
+
+def test_what_a_schedule_emits_has_its_twin(invited):
+    at = clock.now() + timedelta(hours=1)
+    duebox.schedule(invited(email="a@b.example", role="admin"), at=at, organization=7)
+    with travel(at + timedelta(hours=1)):
+        drain()
+    internal, twin = Event.objects.order_by("type")
+    assert (internal.type, twin.type) == ("member.invited", "public.member.invited")
+    assert (twin.causation_id, twin.data) == (internal.pk, {"role": "admin", "seats": 1})
