@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
@@ -67,7 +68,7 @@ def test_E001_an_unknown_or_bad_setting_is_an_error_with_a_hint(settings):
     ]
 
 
-@pytest.mark.parametrize("given", [[], 3, {"DATABASE": 5}])
+@pytest.mark.parametrize("given", [[], 3, {"DATABASE": 5}, {"SCHEMAS": 5}])
 def test_E001_a_setting_that_cannot_be_used_is_an_error_and_not_a_crash(settings, given):
     settings.DUEBOX = given
     assert {each[0] for each in found()} >= {"duebox.E001"}
@@ -285,13 +286,55 @@ def test_W006_of_many_files_five_are_named(schemas, declare):
     assert message.endswith("task4.closed.v1.json is missing and 2 more.")
 
 
-def test_E008_a_file_that_is_not_json_is_an_error_and_not_a_crash(schemas, declare):
+def test_W006_files_that_are_not_read_for_their_name_are_a_warning(schemas, declare):
+    declare_all(declare)
+    files.write(schemas, declared())
+    for name in ("order.sent.json", "Order.Sent.v1.json"):
+        (schemas / name).write_text('{"type": "object"}')
+    assert found() == [
+        (
+            "duebox.W006",
+            "Files among the schemas are not read, because they are not called <type>.v<version>.json: "
+            "Order.Sent.v1.json, order.sent.json.",
+            "Rename them, as in order.sent.v1.json, or put them elsewhere.",
+        )
+    ]
+
+
+def test_E008_every_file_that_cannot_be_used_is_an_error_and_the_others_are_declared(schemas, declare):
     declare_all(declare)
     files.write(schemas, declared())
     (schemas / "order.paid.v1.json").write_text("{")
-    ((number, message, _),) = found()
-    assert number == "duebox.E008"
-    assert "order.paid.v1.json is not JSON" in message
+    (schemas / "order.lost.v1.json").write_text('{"type": "object", "x-event": []}')
+    (schemas / "order.sent.v1.json").write_text('{"type": "object"}')
+    (lost_id, lost, hint), (paid_id, paid, _) = found()
+    assert (lost_id, paid_id) == ("duebox.E008", "duebox.E008")
+    assert "order.lost.v1.json cannot be used: x-event is []" in lost
+    assert "order.paid.v1.json is not JSON" in paid
+    assert hint == "Repair the file. If a class declares the type, run: manage.py duebox schemas write"
+    assert "order.sent" in {kind.name for kind in declared()}
+
+
+def test_E008_a_file_that_cannot_be_used_does_not_stop_the_start(schemas, declare):
+    schemas.mkdir(parents=True)
+    (schemas / "order.lost.v1.json").write_bytes(b'{"description": "caf\xe9"}')
+    (schemas / "order.sent.v1.json").write_text('{"type": "object"}')
+    apps.get_app_config("duebox").ready()
+    assert "order.sent" in {kind.name for kind in declared()}
+    assert {each[0] for each in found()} == {"duebox.E008"}
+
+
+def test_E008_stops_the_gate_but_not_the_command_that_repairs_it(schemas, declare, monkeypatch):
+    declare_all(declare)
+    files.write(schemas, declared())
+    (schemas / "order.paid.v1.json").write_text("{")
+    monkeypatch.setattr(sys, "argv", ["manage.py", "duebox", "schemas", "check", "--against", str(schemas)])
+    with pytest.raises(SystemCheckError, match=r"duebox\.E008.*order\.paid\.v1\.json is not JSON"):
+        call_command("duebox", "schemas", "check", against=str(schemas), skip_checks=False, stderr=StringIO())
+    monkeypatch.setattr(sys, "argv", ["manage.py", "duebox", "schemas", "write"])
+    call_command("duebox", "schemas", "write", skip_checks=False, stdout=StringIO(), stderr=StringIO())
+    monkeypatch.undo()
+    assert found() == []
 
 
 def test_W006_does_not_stop_the_command_that_repairs_it(schemas, declare, monkeypatch):

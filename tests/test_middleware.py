@@ -427,3 +427,15 @@ def test_a_refusal_is_a_warning(caplog):
     with caplog.at_level(logging.WARNING, logger="duebox.requests"):
         Client(headers={HEADER: "a b"}).get("/tell")
     assert [record.levelno for record in caplog.records if record.name == "duebox.requests"] == [logging.WARNING]
+
+
+def test_what_runs_after_its_call_cannot_be_bound_from_above():
+    async def later():
+        return None
+
+    def in_parts():
+        yield
+
+    for function in (later, in_parts):
+        with pytest.raises(TypeError, match=r"write `with bound\(\.\.\.\):` inside of it"):
+            bound(actor="nightly")(function)

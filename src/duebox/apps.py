@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from contextlib import suppress
-
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
@@ -16,13 +14,11 @@ class DueboxConfig(AppConfig):
         from duebox import checks, upkeep  # noqa: F401 - registers the system checks, and who does the upkeep
         from duebox.conf import conf
         from duebox.contracts import files
-        from duebox.exceptions import InvalidContract
         from duebox.when import zones
         from duebox.worker import inline  # noqa: F401 - connects inline mode
 
         if conf().TZ_SOURCE == "system":
             zones.use(zones.from_system())
         autodiscover_modules("events")
-        with suppress(InvalidContract, TypeError):  # the checks E008 and E001 say what is wrong
-            files.load(files.folder())
+        files.load(files.folder())  # the check E008 says which files cannot be used
         autodiscover_modules("handlers", "plans", "sweeps")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
@@ -16,7 +17,6 @@ from django.db.migrations.executor import MigrationExecutor
 from duebox import clock
 from duebox.conf import conf, mistakes
 from duebox.contracts import declared, files
-from duebox.exceptions import InvalidContract
 from duebox.plans import plans
 from duebox.store import zones as zones_in_database
 from duebox.store.zones import ZoneProbe
@@ -27,8 +27,7 @@ from duebox.when import WhenError, ZoneDatabase, clock_changes, disagreements, z
 A_YEAR = timedelta(days=366)
 A_MONTH = timedelta(days=30)
 A_SECOND = timedelta(seconds=1)
-SHOWN_ZONES = 5
-SHOWN_FILES = 5
+SHOWN = 5
 
 
 @register("duebox")
@@ -89,18 +88,40 @@ def check_migrations(
 @register("duebox")
 def check_schema_files(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     place = files.folder()
+    if {"schemas", "write"} <= {*sys.argv[1:]}:
+        return []  # it runs this check before it repairs what the check would complain about
+    hint = "Repair the file. If a class declares the type, run: manage.py duebox schemas write"
+    # What could be used was declared at the start, so this tries again what could not.
+    broken = [Error(str(error), hint=hint, id="duebox.E008") for error in files.load(place)]
     if "schemas" in sys.argv[1:] or not place.is_dir():
-        return []  # `duebox schemas` runs this check before it repairs what the check would complain about
-    hint = "Run: manage.py duebox schemas write"
-    try:
-        found = [f"{each.path.name} is {each.what}" for each in files.differences(place, declared())]
-    except InvalidContract as error:
-        return [Error(str(error), hint=hint, id="duebox.E008")]
-    if not found:
-        return []
-    shown, rest = ", ".join(found[:SHOWN_FILES]), len(found) - SHOWN_FILES
-    listed = f"{shown} and {rest} more" if rest > 0 else shown
-    return [Warning(f"The schema files are not what the code declares: {listed}.", hint=hint, id="duebox.W006")]
+        return [*broken]  # `schemas check` tells the rest itself
+    return [*broken, *_out_of_step(place), *_misnamed(place)]
+
+
+def _out_of_step(place: Path) -> Iterator[CheckMessage]:
+    found = [each for each in files.differences(place, declared()) if each.what != files.BROKEN]
+    if found:
+        listed = _listed([f"{each.path.name} is {each.what}" for each in found])
+        yield Warning(
+            f"The schema files are not what the code declares: {listed}.",
+            hint="Run: manage.py duebox schemas write",
+            id="duebox.W006",
+        )
+
+
+def _misnamed(place: Path) -> Iterator[CheckMessage]:
+    if found := files.misnamed(place):
+        yield Warning(
+            "Files among the schemas are not read, because they are not called <type>.v<version>.json: "
+            f"{_listed([path.name for path in found])}.",
+            hint="Rename them, as in order.sent.v1.json, or put them elsewhere.",
+            id="duebox.W006",
+        )
+
+
+def _listed(found: list[str]) -> str:
+    shown, rest = ", ".join(found[:SHOWN]), len(found) - SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 @register("duebox")
@@ -167,12 +188,10 @@ def check_database_zones(
 def _zones_differ(ours: ZoneDatabase, whose: str, names: list[str], hint: str) -> list[CheckMessage]:
     if not names:
         return []
-    shown, rest = ", ".join(names[:SHOWN_ZONES]), len(names) - SHOWN_ZONES
-    listed = f"{shown} and {rest} more" if rest > 0 else shown
     count = f"{len(names)} zone{'' if len(names) == 1 else 's'}"
     return [
         Warning(
-            f"{whose} has other clocks than Duebox ({_named(ours)}) for {count} in the coming year: {listed}.",
+            f"{whose} has other clocks than Duebox ({_named(ours)}) for {count} in the coming year: {_listed(names)}.",
             hint=hint,
             id="duebox.W005",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import models
+from django.db import connections, models, transaction
 
 from duebox import clock, tracing
 from duebox.conf import Settings, conf
@@ -101,10 +102,19 @@ def emit_many(events: Iterable[New], *, on_conflict: OnConflict = "error", using
     current = handling.get()
     alias = using or (current.using if current else settings.DATABASE)
     every = with_twins(rows)
-    stored = insert(every, alias)
-    firsts = _firsts([row for row in rows if row.id not in stored], alias, on_conflict)
+    with _all_or_nothing(rows, alias):
+        stored = insert(every, alias)
+        firsts = _firsts([row for row in rows if row.id not in stored], alias, on_conflict)
     announce([Fact(row) for row in every if row.id in stored], alias)
     return [Fact(row) if row.id in stored else firsts[row.type, row.key] for row in rows]
+
+
+def _all_or_nothing(rows: Sequence[FactRow], alias: str) -> AbstractContextManager[None]:
+    """Outside of any transaction a key that was used before must not leave the others stored."""
+    several = len(rows) > 1 and any(row.key is not None for row in rows)
+    if several and not connections[alias].in_atomic_block:
+        return transaction.atomic(using=alias)
+    return nullcontext()
 
 
 def announce(facts: Iterable[Fact], alias: str) -> None:

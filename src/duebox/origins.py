@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from duebox import headers, logs, tracing
 from duebox.conf import conf
@@ -17,16 +19,53 @@ from duebox.ids import uuid7
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 logger = logging.getLogger("duebox.requests")
 
 
-@contextmanager
-def bound(*, correlation_id: str | None = None, actor: object = None) -> Iterator[Origin]:
+def bound(*, correlation_id: str | None = None, actor: object = None) -> Bound:
     """Everything in this block belongs to one story: its events, audit entries and log lines.
 
     What is not given stays as it is around the block; where there is nothing around it, a fresh correlation id is
-    made. `actor` is an id or a saved model instance. Works as a decorator too, then every call is a story.
+    made. `actor` is an id or a saved model instance. Works as a decorator of plain functions too, then every call is
+    a story.
     """
+    return Bound(correlation_id, actor)
+
+
+class Bound:
+    """A story to enter, once or by every call of a function."""
+
+    def __init__(self, correlation_id: str | None, actor: object) -> None:
+        self._given = (correlation_id, actor)
+        self._inside: list[AbstractContextManager[Origin]] = []
+
+    def __enter__(self) -> Origin:
+        self._inside.append(_bound(*self._given))
+        return self._inside[-1].__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._inside.pop().__exit__(*error)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        if iscoroutinefunction(function) or isgeneratorfunction(function) or isasyncgenfunction(function):
+            raise TypeError(
+                f"bound() cannot be put above {function.__qualname__}, which runs after its call is over; "
+                "write `with bound(...):` inside of it."
+            )
+
+        @wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            with _bound(*self._given):
+                return function(*args, **options)
+
+        return call
+
+
+@contextmanager
+def _bound(correlation_id: str | None, actor: object) -> Iterator[Origin]:
     if correlation_id is not None and (reason := headers.why_not(correlation_id)):
         raise InvalidEvent(
             f"correlation_id={headers.shown(correlation_id)} cannot be bound ({reason}); pass 1 to 128 letters, digits "

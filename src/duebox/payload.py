@@ -99,7 +99,7 @@ def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
     for key, item in value.items():
         if not isinstance(key, str):
             raise InvalidPayload(path, f"has the key {key!r}, which is not a string", "use string keys")
-        plain[_text(key, f"{path} key")] = _plain(item, f"{path}.{key}", depth - 1)
+        plain[_text(str.__str__(key), f"{path} key")] = _plain(item, f"{path}.{key}", depth - 1)
     return plain
 
 

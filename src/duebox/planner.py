@@ -65,14 +65,12 @@ def plan_all(wanted: Iterable[Wanted], before: dict[str, Schedule], now: datetim
     return [_change(each, before.get(each.key), now) for each in wanted]
 
 
-def write_all(using: str, changes: Sequence[Change], *, why: str) -> dict[str, int]:
-    """Store what changed and tell the trail; gives the ids by key."""
+def write_all(using: str, changes: Sequence[Change], *, why: str) -> None:
+    """Store what changed and tell the trail."""
     changed = [each for each in changes if each.row is not None]
-    if not changed:
-        return {}
-    ids = schedules.write(using, [each.row for each in changed if each.row])
-    schedules.tell(using, [line for each in changed for line in _lines(each, why)])
-    return ids
+    if changed:
+        schedules.write(using, [each.row for each in changed if each.row])
+        schedules.tell(using, [line for each in changed for line in _lines(each, why)])
 
 
 def cancel_all(using: str, rows: Sequence[Schedule], *, why: str = "") -> int:

@@ -8,6 +8,7 @@ them, which heals what `QuerySet.update()` passed by.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
@@ -110,7 +111,7 @@ class Plan:
         if not self.when(row):
             return
         zone = self.zone(row)
-        tables = [(mark, self._policies.but_for(rule, zone)) for mark, rule in self._rules(row)]
+        tables = [(mark, self._policies.table.but_for(rule, zone)) for mark, rule in self._rules(row)]
         if not tables:
             return
         event = draft.about(row.pk, self.data(row), self.organization(row))
@@ -118,8 +119,10 @@ class Plan:
             yield Wanted(f"{self.name}:{row.pk}{mark}", event, self._intent(table), self.name)
 
     @cached_property
-    def _policies(self) -> Timetable:
-        return Timetable(rule=daily("00:00"), gap=self.gap, fold=self.fold, flex=self.flex)  # type: ignore[arg-type]
+    def _policies(self) -> Intent:
+        """What the intents of all rows have in common."""
+        table = Timetable(rule=daily("00:00"), gap=self.gap, fold=self.fold, flex=self.flex)  # type: ignore[arg-type]
+        return Intent(table=table, catch_up=self.catch_up or CatchUp(), late=choose(Late, self.late), grace=self.grace)
 
     def _rules(self, row: Any) -> Iterator[tuple[str, Rule]]:
         if not self.offsets:
@@ -129,12 +132,12 @@ class Plan:
         return iter(()) if anchor is None else ((f":{by}", reminder(anchor, by)) for by in self.offsets)
 
     def _intent(self, table: Timetable) -> Intent:
-        catch_up, grace = self.catch_up or CatchUp(), self.grace
+        intent = self._policies.but_for(table)
         if isinstance(table.rule, Reminder) and table.rule.by.is_before and self.catch_up is None:
             # What reminds of a moment is of no use after it.
             lead = _lead(table, table.rule)
-            catch_up, grace = CatchUp(window=lead), min(grace, lead)
-        return Intent(table=table, catch_up=catch_up, late=choose(Late, self.late), grace=grace)
+            return replace(intent, catch_up=CatchUp(window=lead), grace=min(self.grace, lead))
+        return intent
 
 
 def plans() -> tuple[Plan, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -17,6 +18,8 @@ from duebox.ids import uuid7
 
 if TYPE_CHECKING:
     from duebox.emit import New
+
+logger = logging.getLogger("duebox.emit")
 
 _TYPE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TEXT_LIMIT = 500
@@ -107,14 +110,18 @@ def with_twins(rows: Sequence[FactRow]) -> list[FactRow]:
     for row in rows:
         found.append(row)
         kind = types.versions_of(row.type).get(row.version)
-        if kind is not None and kind.public:
+        if kind is None or not kind.public:
+            continue
+        if row.organization:
             found.append(_twin(row, kind))
+        else:  # it was scheduled before its type had a public twin
+            logger.error("public twin left out, no organization: type=%s id=%s", row.type, row.id)
     return found
 
 
 def _twin(row: FactRow, kind: EventType) -> FactRow:
-    """Who did it and what else is known about it stay inside."""
-    data = _dump(kind.project(json.loads(row.data)))
+    """Who did it, by which key, and what else is known about it stay inside. The store keeps it only with its event."""
     return row._replace(
-        id=str(uuid7()), type=f"public.{row.type}", causation=row.id, actor="", data=data, metadata="{}"
-    )
+        id=str(uuid7()), type=f"public.{row.type}", causation=row.id, actor="", key=None,
+        data=_dump(kind.project(json.loads(row.data))), metadata="{}",
+    )  # fmt: skip

@@ -43,6 +43,37 @@ def test_a_spreadsheet_gets_no_formula(sign):
     assert (row["entity_id"], row["actor"]) == (f"'{sign}cmd|' /C calc'!A0", f"'{sign}1")
 
 
+@pytest.mark.parametrize("separator", [";", "|", "; ", ';"'])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@"])
+def test_a_spreadsheet_that_splits_elsewhere_gets_no_formula(separator, sign):
+    text = f"1{separator}{sign}HYPERLINK(1)"
+    duebox.audit("member.removed", ("member", text), after={"name": text, "n": -5, text: 1}, metadata={"a": text})
+    lines = "".join(csv_lines(entries()))
+    for split in csv.reader(io.StringIO(lines), delimiter=separator[0]):
+        assert [cell for cell in split if cell.strip('" ').startswith(sign)] == []
+    [row] = csv.DictReader(io.StringIO(lines))
+    assert row["entity_id"] == f"1{separator}'{sign}HYPERLINK(1)"
+    assert json.loads(row["changes"]) == {"name": [None, text], "n": [None, -5], text: [None, 1]}
+    assert json.loads(row["metadata"]) == {"a": text}
+
+
+def test_every_cell_is_quoted():
+    duebox.audit("member.removed", ("member", 5))
+    for line in csv_lines(entries()):
+        assert line.count('"') == 2 * len(COLUMNS)
+
+
+def test_what_would_steer_a_terminal_is_escaped_and_not_lost():
+    text = "a\x9b31m\x7f\u2028b"
+    duebox.audit("member.removed", ("member", 5), after={"name": text})
+    for line in (*json_lines(entries()), *csv_lines(entries())):
+        assert line.rstrip("\r\n").isprintable()
+    [line] = json_lines(entries())
+    assert json.loads(line)["changes"] == {"name": [None, text]}
+    [row] = csv.DictReader(io.StringIO("".join(csv_lines(entries()))))
+    assert json.loads(row["changes"]) == {"name": [None, text]}
+
+
 def test_no_entries_make_a_head_and_nothing_else():
     assert list(json_lines([])) == []
-    assert list(csv_lines([])) == [",".join(COLUMNS) + "\r\n"]
+    assert list(csv_lines([])) == [",".join(f'"{name}"' for name in COLUMNS) + "\r\n"]

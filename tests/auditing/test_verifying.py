@@ -72,6 +72,10 @@ def test_one_organization_can_be_looked_at_alone():
         ("UPDATE duebox_audit_head SET seal = hash", "entry 5 ends a chain whose head was changed"),
         ("UPDATE duebox_audit_head SET seal = ''", "entry 5 ends a chain whose head was changed"),
         ("UPDATE duebox_audit_head SET pruned_sequence = 1", "entry 1 (id {1}) is out of place"),
+        (
+            "UPDATE duebox_audit SET recorded_at = 'infinity' WHERE sequence = 3",
+            "entry 3 (id {3}) is not as it was written",
+        ),
     ],
 )
 def test_what_was_done_is_found_and_named(deed, found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 
 import pytest
@@ -109,12 +110,86 @@ def test_other_files_are_left_alone(folder, invited):
     assert set(files.read(folder)) == {("member.invited", 1), ("public.member.invited", 1)}
 
 
-@pytest.mark.parametrize(("text", "why"), [("{", "is not JSON"), ("[]", "holds a list")])
-def test_a_broken_file_is_named(folder, text, why):
+GOOD = '{"type": "object", "properties": {"number": {"type": "string"}}}'
+BROKEN = {
+    "cut": (b"{", r"is not JSON"),
+    "latin-1": ('{"description": "caf\xe9"}'.encode("latin-1"), r"is not JSON .*0xe9"),
+    "too deep": (b"[" * 100_000, r"is not JSON"),
+    "a list": (b"[]", r"holds a list"),
+    "no object": (b'{"type": "string"}', r"must be of type 'object'"),
+    "no schema": (b'{"type": "object", "properties": []}', r"cannot be used"),
+    "no text": (b'{"type": "object", "description": 5}', r"cannot be used"),
+    "remote": (b'{"type": "object", "$ref": "https://example.org/a.json"}', r"only local references"),
+    "a circle": (
+        b'{"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}, '
+        b'"x-event": {"public": ["a"]}}',
+        r"cannot be used",
+    ),
+    "unknown field": (b'{"type": "object", "x-event": {"public": ["rank"]}}', r"rank"),
+    "words as a list": (b'{"type": "object", "x-event": []}', r"x-event is \[\]; write an object"),
+    "public as text": (
+        b'{"type": "object", "x-event": {"public": "role"}}',
+        r"public is 'role'; write a list of texts",
+    ),
+    "public of numbers": (b'{"type": "object", "x-event": {"public": [1]}}', r"public is \[1\]; write a list of texts"),
+    "owner as a number": (b'{"type": "object", "x-event": {"owner": 5}}', r"owner is 5; write a text"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_is_named_and_the_others_are_declared(folder, declare, content, why):
     folder.mkdir(parents=True)
-    (folder / "member.invited.v1.json").write_text(text)
-    with pytest.raises(InvalidContract, match=rf"member\.invited\.v1\.json {why}"):
-        files.load(folder)
+    for name in ("member.invited", "order.sent"):
+        (folder / f"{name}.v1.json").write_text(GOOD)
+    (folder / "order.paid.v1.json").write_bytes(content)
+    [error] = files.load(folder)
+    assert isinstance(error, InvalidContract)
+    assert re.search(rf"order\.paid\.v1\.json .*{why}", str(error)), error
+    assert len(str(error)) < 500
+    assert [types.latest(name) is not None for name in ("member.invited", "order.paid", "order.sent")] == [
+        True, False, True,
+    ]  # fmt: skip
+
+
+def test_every_broken_file_is_named(folder, declare):
+    folder.mkdir(parents=True)
+    (folder / "order.paid.v1.json").write_text("{")
+    (folder / "order.pay.v1.json").write_text(GOOD)
+    (folder / "order.sent.v40000.json").write_text(GOOD)
+    (folder / "order.lost.v1.json").symlink_to(folder / "nothing.json")
+    (folder / "public.order.paid.v1.json").mkdir()
+    assert [str(error).partition(" ")[0].rpartition("/")[2] for error in files.load(folder)] == [
+        "order.lost.v1.json", "order.paid.v1.json", "order.pay.v1.json", "order.sent.v40000.json",
+        "public.order.paid.v1.json",
+    ]  # fmt: skip
+
+
+def test_a_broken_file_of_a_class_is_named_and_written_anew(folder, invited):
+    files.write(folder, of(invited))
+    (folder / "member.invited.v1.json").write_text("{")
+    assert [str(error).partition(" (")[0] for error in files.load(folder)] == [
+        f"{folder / 'member.invited.v1.json'} is not JSON"
+    ]
+    assert [each.what for each in files.write(folder, of(invited))] == ["broken"]
+    assert files.load(folder) == []
+
+
+def test_a_byte_order_mark_is_taken(folder, declare):
+    folder.mkdir(parents=True)
+    (folder / "order.sent.v1.json").write_text(GOOD, encoding="utf-8-sig")
+    assert files.load(folder) == []
+    assert types.latest("order.sent") is not None
+    assert files.read(folder) == {("order.sent", 1): json.loads(GOOD)}
+
+
+def test_files_whose_name_is_no_type_and_version_are_told_apart(folder, invited):
+    assert files.misnamed(folder) == []
+    files.write(folder, of(invited))
+    wrong = ["Order.Sent.v1.json", "order.sent.V2.json", "order.sent.json", "order.sent.v0.json", "order.sent.v3.JSON"]
+    for name in [*wrong, "README.md"]:
+        (folder / name).write_text(GOOD)
+    (folder / "old.json").mkdir()
+    assert [path.name for path in files.misnamed(folder)] == wrong
 
 
 def test_a_name_that_was_left_as_it_is_stays_so_in_the_file(folder, declare):

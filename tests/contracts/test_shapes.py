@@ -6,7 +6,7 @@ import dataclasses
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -208,7 +208,228 @@ class Inside:
 
 
 def test_words_that_python_cannot_put_into_a_union_are_refused_with_the_repair():
-    with pytest.raises(
-        InvalidContract, match=r"put these around the union, as in Annotated\[str \| None"
-    ):
+    with pytest.raises(InvalidContract, match=r"put these around the union, as in Annotated\[str \| None"):
         schema_of(Inside)
+
+
+# Names
+
+
+def addresses() -> tuple[type, type]:
+    def made(hint: Any) -> type:
+        return dataclasses.make_dataclass("Address", [("city", str), ("mail", hint)])
+
+    return made(str), made(Annotated[str, PII])
+
+
+def test_two_classes_of_one_name_keep_their_own_schemas():
+    office, home = addresses()
+    schema = schema_of(
+        dataclasses.make_dataclass("Both", [("office", office), ("home", home), ("other", list[office])])
+    )
+    assert schema["properties"]["office"] == {"$ref": "#/$defs/Address"}
+    assert schema["properties"]["home"] == {"$ref": "#/$defs/Address2"}
+    assert schema["properties"]["other"]["items"] == {"$ref": "#/$defs/Address"}
+    assert schema["$defs"]["Address"]["properties"]["mail"] == {"type": "string"}
+    assert schema["$defs"]["Address2"]["properties"]["mail"] == {"type": "string", "x-pii": True}
+
+
+def test_a_class_that_is_not_known_by_its_name_yet_may_hold_itself():
+    class Branch:
+        name: str
+        inner: list[Branch] = dataclasses.field(default_factory=list)
+
+    shape = prepared(Branch)
+    assert schema_of(shape)["$defs"]["Branch"]["required"] == ["name"]
+    tree = shape(name="a", inner=[shape(name="b")])
+    assert instance_of(shape, plain(tree)) == tree
+
+
+def test_a_name_that_is_not_found_is_refused_with_the_repair():
+    class Hidden:
+        pass
+
+    class Holder:
+        hidden: Hidden
+
+    with pytest.raises(InvalidContract, match=r"Holder.*name 'Hidden' is not defined.*at the top of a module"):
+        schema_of(prepared(Holder))
+
+
+def test_a_class_below_a_dataclass_that_is_not_frozen_is_refused_with_the_repair():
+    class Below(Sparse):
+        more: int
+
+    with pytest.raises(
+        InvalidContract, match=r"Below stands below Sparse.*write @dataclass\(frozen=True\) above Sparse"
+    ):
+        prepared(Below)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sum:
+    parts: list[int]
+    total: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", sum(self.parts))
+
+
+def test_a_field_that_the_class_sets_itself_comes_back_as_it_was():
+    assert instance_of(Sum, plain(Sum([1, 2]))) == Sum([1, 2])
+    assert instance_of(Sum, {"parts": [1, 2], "total": 7}).total == 7
+
+
+# Models of other libraries
+
+
+class Contact(pydantic.BaseModel):
+    email: Annotated[str, PII, "Where to write", {"maxLength": 40}]
+
+
+class ContactStruct(msgspec.Struct):
+    email: Annotated[str, PII, "Where to write", {"maxLength": 40}]
+
+
+@dataclasses.dataclass
+class Phone:
+    number: Annotated[str, PII]
+
+
+T = TypeVar("T")
+
+
+class Box(pydantic.BaseModel, Generic[T]):
+    inside: T
+
+
+class Model(pydantic.BaseModel):
+    role: str
+    contact: Contact
+    phones: list[Phone]
+    note: Annotated[str | None, PII] = None
+    second: Annotated[str, PII] | None = None
+    others: list[Annotated[str, PII]] = []
+    by_name: dict[str, Annotated[str, PII]] = {}
+    by_mail: dict[Annotated[str, PII], int] = {}
+    pair: tuple[int, Annotated[str, PII]] | None = None
+    box: Box[Annotated[str, PII]] | None = None
+    inner: list[Model] = []
+    unsent: Annotated[str, PII] = pydantic.Field(default="", exclude=True)
+
+    @pydantic.computed_field
+    def upper(self) -> Annotated[str, PII]:
+        return self.role.upper()
+
+
+class Struct(msgspec.Struct):
+    role: str
+    contact: ContactStruct
+    phones: list[Phone]
+    note: Annotated[str | None, PII] = None
+    second: Annotated[str, PII] | None = None
+    others: list[Annotated[str, PII]] = []
+    by_name: dict[str, Annotated[str, PII]] = {}
+    by_mail: dict[Annotated[str, PII], int] = {}
+    pair: tuple[int, Annotated[str, PII]] | None = None
+    inner: list[Struct] = []
+
+
+@pytest.mark.parametrize("shape", [Model, Struct])
+def test_marks_reach_the_schemas_of_other_libraries(shape):
+    schema = schema_of(shape)
+    found, inside = schema["properties"], schema["$defs"]
+    contact = inside["Contact" if shape is Model else "ContactStruct"]["properties"]["email"]
+    assert contact == {"type": "string", "x-pii": True, "description": "Where to write", "maxLength": 40}
+    assert inside["Phone"]["properties"]["number"]["x-pii"]
+    assert inside[shape.__name__]["properties"]["note"]["x-pii"], "it holds itself"
+    assert found["note"]["x-pii"]
+    assert found["second"]["anyOf"][0] == {"type": "string", "x-pii": True}
+    assert found["others"]["items"]["x-pii"]
+    assert found["by_name"]["additionalProperties"]["x-pii"]
+    assert found["by_mail"]["propertyNames"]["x-pii"]
+    assert found["pair"]["anyOf"][0]["prefixItems"][1]["x-pii"]
+    assert "x-pii" not in found["role"]
+    if shape is Model:
+        assert found["upper"]["x-pii"]
+        box = next(each for name, each in inside.items() if name.startswith("Box"))
+        assert box["properties"]["inside"]["x-pii"]
+    compiled(closed(schema))
+
+
+@pytest.mark.parametrize("base", [pydantic.BaseModel, msgspec.Struct])
+def test_a_mark_that_has_no_place_in_the_schema_is_refused(base):
+    hint = int | Annotated[str, PII] | list[int]
+    shape = type("Odd", (base,), {"__annotations__": {"either": hint}, "__module__": __name__})
+    with pytest.raises(InvalidContract, match=r"Odd\.either .*put them around the whole annotation"):
+        schema_of(shape)
+
+
+class Left(msgspec.Struct):
+    right: Right | None = None
+
+
+class Right(msgspec.Struct):
+    left: Left
+
+
+class Tree(pydantic.BaseModel):
+    inner: list[Tree] = []
+
+
+@pytest.mark.parametrize("instance", [Right(left=Left()), Tree(inner=[Tree()])])
+def test_models_may_hold_themselves(instance):
+    schema = schema_of(type(instance))
+    assert schema["type"] == "object"
+    assert compiled(closed(schema)).first_error(plain(instance)) is None
+    assert instance_of(type(instance), plain(instance)) == instance
+
+
+def test_definitions_that_nobody_refers_to_are_left_out():
+    assert "$defs" not in schema_of(Person)
+    assert "$defs" not in schema_of(Point)
+
+
+class Aliased(pydantic.BaseModel):
+    role_name: str = pydantic.Field(alias="roleName")
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    role_name: str
+
+
+@pytest.mark.parametrize("instance", [Aliased(roleName="admin"), Renamed(role_name="admin")])
+def test_data_travels_under_the_names_of_the_schema(instance):
+    assert plain(instance) == {"roleName": "admin"}
+    assert compiled(closed(schema_of(type(instance)))).first_error(plain(instance)) is None
+    assert instance_of(type(instance), plain(instance)) == instance
+
+
+class OneWay(pydantic.BaseModel):
+    role_name: str = pydantic.Field(serialization_alias="roleName")
+
+
+class BothWays(pydantic.BaseModel):
+    role: str = pydantic.Field(
+        serialization_alias="roleName", validation_alias=pydantic.AliasChoices("role", "roleName")
+    )
+
+
+def test_a_name_that_is_written_and_never_read_is_refused():
+    with pytest.raises(InvalidContract, match=r"OneWay\.role_name is written as 'roleName' and read as 'role_name'"):
+        schema_of(OneWay)
+    assert instance_of(BothWays, data_of(BothWays(role="x"))) == BothWays(role="x")
+
+
+class NotReady(pydantic.BaseModel):
+    other: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class NotReadyStruct(msgspec.Struct):
+    other: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("shape", [NotReady, NotReadyStruct])
+def test_a_model_that_has_no_schema_is_refused_with_the_reason(shape):
+    with pytest.raises(InvalidContract, match=rf"{shape.__name__} has no JSON Schema .*Nowhere"):
+        schema_of(shape)

@@ -47,6 +47,14 @@ def takes(schema, value):
             {"kind": "a", "a": 1},
             {"kind": "b", "a": 1},
         ),
+        ({"$ref": "#/$defs/a%20b", "$defs": {"a b": NAME}}, {"name": "x"}, {"other": 1}),
+        ({"$ref": "#/$defs/a~1b%25", "$defs": {"a/b%": NAME}}, {"name": "x"}, {"other": 1}),
+        ({**NAME, "patternProperties": {"^x_": {}}}, {"name": "x", "x_1": 1}, {"name": "x", "other": 1}),
+        (
+            {"$ref": "#/$defs/n", "patternProperties": {"^x_": {}}, "$defs": {"n": NAME}},
+            {"name": "x", "x_1": 1},
+            {"name": "x", "other": 1},
+        ),
     ],
 )  # fmt: skip
 def test_undeclared_properties_are_refused_wherever_properties_are_declared(schema, good, bad):
@@ -61,6 +69,7 @@ def test_undeclared_properties_are_refused_wherever_properties_are_declared(sche
         {**NAME, "additionalProperties": True},
         {**NAME, "additionalProperties": {"type": "integer"}},
         {**NAME, "patternProperties": {"^o": {"type": "integer"}}},
+        {"type": "object", "patternProperties": {"^name": {}}},
         {"type": "object"},
         {},
         {"allOf": [{**NAME, "additionalProperties": True}]},

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 
 import pytest
 
@@ -45,6 +46,41 @@ def test_a_schema_that_is_none_is_refused(library):
 def test_references_to_elsewhere_are_refused_and_never_fetched(library, target):
     with pytest.raises(InvalidContract, match="only local references"):
         compiled({"type": "object", "properties": {"a": {"allOf": [{"$ref": target}]}}})
+
+
+@pytest.mark.parametrize("target", ["#person", "person", ""])
+def test_references_are_paths(library, target):
+    with pytest.raises(InvalidContract, match=r"only local references like '#/\$defs/address'"):
+        compiled({"type": "object", "$ref": target, "$defs": {"p": {"$anchor": "person"}}})
+
+
+@pytest.mark.parametrize(
+    ("word", "schema"),
+    [
+        ("$dynamicRef", {"properties": {"a": {"$dynamicRef": "#/$defs/x"}}, "$defs": {"x": {}}}),
+        ("$recursiveRef", {"properties": {"a": {"$recursiveRef": "#"}}}),
+        ("$id", {"properties": {"a": {"$id": "https://example.com/b", "$ref": "#/$defs/x", "$defs": {"x": {}}}}}),
+    ],
+)
+def test_words_that_give_references_another_meaning_are_refused(library, word, schema):
+    with pytest.raises(InvalidContract, match=re.escape(f"The schema uses {word!r}")):
+        compiled(schema)
+    compiled({"$id": "https://example.com/a", "properties": {word: {"type": "string"}}})
+
+
+@pytest.mark.parametrize("word", ["const", "enum", "default", "examples"])
+def test_a_value_that_looks_like_a_reference_is_a_value(library, word):
+    value = {"$ref": "https://example.com/x"}
+    compiled({"properties": {"a": {word: [value] if word in ("enum", "examples") else value}}})
+    with pytest.raises(InvalidContract, match="only local references"):
+        compiled({"properties": {word: value}})
+
+
+def test_a_reference_into_a_value_fetches_nothing(library):
+    value = {"$ref": "http://127.0.0.1:9/x"}
+    schema = {"properties": {"a": {"default": value}, "b": {"$ref": "#/properties/a/default"}}}
+    with pytest.raises(InvalidContract, match="only local references"):
+        compiled(schema)
 
 
 def test_modern_words_are_understood(library):

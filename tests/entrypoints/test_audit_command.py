@@ -44,6 +44,20 @@ def test_entries_are_listed_newest_first(manage, log):
     assert lines[3].endswith('ann         acme          role: null -> "guest"')
 
 
+def test_what_would_steer_a_terminal_is_escaped(manage):
+    """An old value may be a stranger's, and a column somebody's who has all rights."""
+    duebox.audit("member.invited", ("member", 5), organization="acme", after={"na\x9bme": "\x9b31m\u202ered\x7f"})
+    sql("UPDATE duebox_audit SET actor = 'eve' || chr(27) || '[2J', organization = 'ac' || chr(155) || 'me'")
+    lines = manage("duebox", "audit", "list").splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert lines[1].endswith(r'''eve\x1b[2J  ac\x9bme      na\x9bme: null -> "\x9b31m\u202ered\x7f"''')
+    assert manage("duebox", "audit", "list", "--json").rstrip("\n").isprintable()
+    with pytest.raises(CommandError) as complaint:
+        manage("duebox", "audit", "verify")
+    assert all(line.isprintable() for line in str(complaint.value).splitlines())
+    assert r"ac\x9bme: entry 1" in str(complaint.value)
+
+
 def test_no_entries_are_said_to_be_none(manage):
     assert manage("duebox", "audit", "list") == "No entries.\n"
     assert manage("duebox", "audit", "list", "--json") == ""

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from duebox.contracts import types
 from duebox.management.commands.duebox import Command
 from tests.contracts.compat.pairs import TEXT, WHOLE, event
 
@@ -87,7 +88,7 @@ def test_a_break_fails_and_shows_what_an_event_and_the_repair(project, run):
     assert error == "1 change cannot pass; a repair is named with each."
 
 
-def test_the_exit_code_is_1(project, capsys):
+def test_the_exit_code_is_1(project, declare, capsys):
     write(project, BROKEN)
     with pytest.raises(SystemExit) as end:
         Command().run_from_argv(["manage.py", "duebox", "schemas", "check", "--against", "main"])
@@ -208,4 +209,90 @@ def test_other_files_are_left_alone(project, run):
 def test_the_variables_of_a_git_hook_do_not_mislead(project, run, monkeypatch):
     monkeypatch.setenv("GIT_DIR", "elsewhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "elsewhere")
+    assert run("--against", "main").endswith("Nothing breaks.\n")
+
+
+@pytest.fixture
+def code(project, declare):
+    """The project, whose code declares `order.sent`, written and committed."""
+    declare("order.sent")(type("OrderSent", (), {"__annotations__": {"number": str}}))
+    call_command("duebox", "schemas", "write", stdout=StringIO())
+    commit(project)
+    return project
+
+
+def change_the_class(declare):
+    types.forget("order.sent")
+    declare("order.sent")(type("OrderSent", (), {"__annotations__": {"number": int}}))
+
+
+def test_files_that_are_in_step_with_the_code_pass(code, run):
+    assert run("--against", "HEAD") == "2 schemas compared with schemas/events at HEAD. Nothing breaks.\n"
+
+
+def test_a_class_that_changed_without_its_file_does_not_pass(code, run, declare):
+    change_the_class(declare)
+    with pytest.raises(Told) as told:
+        run("--against", "HEAD")
+    printed, error = told.value.args
+    assert printed == "2 schemas compared with schemas/events at HEAD.\n"
+    assert error == (
+        "The schema files are not what the code declares: order.sent.v1.json is out of date. "
+        "Run: manage.py duebox schemas write"
+    )
+
+
+def test_a_class_without_a_file_does_not_pass(code, run):
+    (code / "schemas" / "events" / "order.sent.v1.json").unlink()
+    commit(code)
+    with pytest.raises(Told, match=r"order\.sent\.v1\.json is missing"):
+        run("--against", "HEAD")
+
+
+def test_what_breaks_and_what_is_out_of_step_are_both_told(code, run, declare):
+    change_the_class(declare)
+    write(code, BROKEN)
+    with pytest.raises(Told) as told:
+        run("--against", "HEAD")
+    printed, error = told.value.args
+    assert "breaks backward: `total`" in printed
+    assert error.startswith("1 change cannot pass; a repair is named with each. The schema files are not what")
+
+
+def test_json_lists_what_is_out_of_step(code, run, declare):
+    assert json.loads(run("--against", "HEAD", "--json"))["out_of_step"] == []
+    change_the_class(declare)
+    with pytest.raises(Told) as told:
+        run("--against", "HEAD", "--json")
+    document = json.loads(told.value.args[0])
+    assert (document["ok"], document["findings"]) == (False, [])
+    assert document["out_of_step"] == [{"file": "order.sent.v1.json", "what": "out of date"}]
+
+
+@pytest.mark.parametrize("nothing", ["", "  "])
+def test_an_empty_name_is_refused(project, run, monkeypatch, nothing):
+    monkeypatch.chdir(project / "schemas" / "events")
+    with pytest.raises(Told, match=r"--against is empty; name a branch, a tag or a folder"):
+        run(f"--against={nothing}")
+
+
+def test_a_folder_without_schemas_is_refused(project, run, tmp_path):
+    (tmp_path / "release").mkdir()
+    with pytest.raises(Told, match=r"release has no schemas to compare with; name the folder that holds"):
+        run("--against", str(tmp_path / "release"))
+
+
+def test_a_file_of_a_commit_that_is_not_utf_8_is_named(project, run):
+    path = project / "schemas" / "events" / "order.paid.v1.json"
+    path.write_bytes('{"title": "caf\xe9"}'.encode("latin-1"))
+    commit(project)
+    write(project, V1)
+    with pytest.raises(Told, match=r"order.paid.v1.json at main is not JSON"):
+        run("--against", "main")
+
+
+def test_a_file_of_a_commit_may_begin_with_a_byte_order_mark(project, run):
+    path = project / "schemas" / "events" / "order.paid.v1.json"
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    commit(project)
     assert run("--against", "main").endswith("Nothing breaks.\n")

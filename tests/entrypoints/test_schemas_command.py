@@ -125,6 +125,23 @@ def test_a_file_that_cannot_be_read_is_one_sentence(manage, catalogue, folder):
         manage("duebox", "schemas", "code", "order.paid")
 
 
+@pytest.mark.parametrize("text", ["{", '{"x-event": []}', '{"type": "object", "properties": []}'])
+def test_write_repairs_a_file_that_cannot_be_read(manage, catalogue, folder, text):
+    manage("duebox", "schemas", "write")
+    (folder / "order.paid.v1.json").write_text(text)
+    said = manage("duebox", "schemas", "write").splitlines()
+    assert said[0] == f"changed: {folder / 'order.paid.v1.json'}"
+    assert said[1].startswith("  it could not be read before: ")
+    assert manage("duebox", "schemas", "write") == "All 5 schemas are in step.\n"
+
+
+def test_code_says_what_is_wrong_with_a_file_in_one_sentence(manage, folder):
+    folder.mkdir(parents=True)
+    (folder / "order.paid.v1.json").write_text('{"type": "object", "x-event": []}')
+    with pytest.raises(CommandError, match=r"x-event is \[\]; write an object"):
+        manage("duebox", "schemas", "code", "order.paid")
+
+
 def test_check_compares_what_was_written_with_another_folder(manage, catalogue, folder):
     manage("duebox", "schemas", "write")
     assert "Nothing breaks." in manage("duebox", "schemas", "check", "--against", str(folder))

@@ -9,10 +9,13 @@ from typing import Any, TypeVar
 from django.db import models, transaction
 
 from duebox.auditing.gathering import gathering
+from duebox.auditing.holding import held
+from duebox.auditing.homes import heads_foreseen, heads_of
 from duebox.auditing.policy import Policy, policy_of
 from duebox.auditing.record import write
 from duebox.auditing.snapshots import entries, snapshots
 from duebox.exceptions import InvalidAudit
+from duebox.store import audits
 
 M = TypeVar("M", bound=models.Model)
 BATCH = 2_000
@@ -26,7 +29,7 @@ class AuditedQuerySet(models.QuerySet[M]):
         """`update`, recorded: the rows are locked and read, updated and read again. Gives how many matched."""
         policy, using, count = self._followed(), self._write_alias(), 0
         with transaction.atomic(using=using):
-            for keys in self._locked(using):
+            for keys in self._held(policy, using):
                 before = snapshots(self.model, policy, keys, using)
                 count += self._rows(keys, using).update(**values)
                 after = snapshots(self.model, policy, keys, using)
@@ -37,15 +40,17 @@ class AuditedQuerySet(models.QuerySet[M]):
         """`delete`, recorded with one look at the rows and one insert, and not with several for each of them."""
         policy, using, counts = self._followed(), self._write_alias(), Counter[str]()
         with transaction.atomic(using=using):
-            for keys in self._locked(using):
+            for keys in self._held(policy, using):
                 with gathering(self.model, snapshots(self.model, policy, keys, using), using):
                     counts.update(self._rows(keys, using).delete()[1])
         return counts.total(), dict(counts)
 
     def audited_create(self, rows: Iterable[M]) -> list[M]:
         """`bulk_create`, recorded."""
-        policy, using = self._followed(), self._write_alias()
+        policy, using, rows = self._followed(), self._write_alias(), list(rows)
         with transaction.atomic(using=using):
+            if rows:
+                audits.take(using, heads_foreseen(policy, rows, using))
             made = self.using(using).bulk_create(rows, batch_size=BATCH)
             for keys in _batches([row.pk for row in made]):
                 after = snapshots(self.model, policy, keys, using)
@@ -65,11 +70,18 @@ class AuditedQuerySet(models.QuerySet[M]):
         self._for_write = True
         return self.db
 
-    def _locked(self, using: str) -> Iterator[list[Any]]:
-        """The keys of the rows, which nobody else can change from now on, in batches."""
+    def _held(self, policy: Policy, using: str) -> Iterator[list[Any]]:
+        """The keys of the rows, which nobody else can change from now on, in batches. Their heads are held too."""
         # As a question inside a question it may join, group and be cut off; none of that could be locked.
         rows = self.model._base_manager.using(using).filter(pk__in=self.using(using).values("pk")).order_by("pk")
-        yield from _batches(list(rows.select_for_update(no_key=True).values_list("pk", flat=True)))
+
+        def read(*, skip_locked: bool) -> list[Any]:
+            return list(rows.select_for_update(no_key=True, skip_locked=skip_locked).values_list("pk", flat=True))
+
+        way = policy.organization
+        homes = set(rows.order_by().values_list(way, flat=True).distinct()) if way else {None}
+        if homes:
+            yield from _batches(held(using, heads_of(homes), read, lacks=lambda found: len(found) < rows.count()))
 
     def _rows(self, keys: list[Any], using: str) -> models.QuerySet[M]:
         return self.model._base_manager.using(using).filter(pk__in=keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,11 @@ COLUMNS = (
     "id", "organization", "sequence", "recorded_at", "action", "entity_type", "entity_id", "actor", "impersonator",
     "correlation_id", "ip", "user_agent", "changes", "metadata", "previous_hash", "hash",
 )  # fmt: skip
-# A spreadsheet takes what begins like this for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a cell that begins like this for a formula, and runs it. It may split at a semicolon, a bar or the
+# end of a line, and not at a comma, whatever the quotes say.
+_FORMULA = re.compile(r"""(^|[;|\t\r\n])(["\s]*)([=+\-@\t\r])""")
+# What would steer a terminal: JSON lets control characters from U+007F on stand as they are.
+_STEERING = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def as_dict(entry: AuditEntry) -> dict[str, Any]:
@@ -28,7 +32,7 @@ def as_dict(entry: AuditEntry) -> dict[str, Any]:
 
 def json_lines(entries: Iterable[AuditEntry]) -> Iterator[str]:
     for entry in entries:
-        yield json.dumps(as_dict(entry), ensure_ascii=False) + "\n"
+        yield _json(as_dict(entry)) + "\n"
 
 
 def csv_lines(entries: Iterable[AuditEntry]) -> Iterator[str]:
@@ -38,12 +42,21 @@ def csv_lines(entries: Iterable[AuditEntry]) -> Iterator[str]:
         yield _line([_cell(value) for value in as_dict(entry).values()])
 
 
+def _json(value: object) -> str:
+    return _STEERING.sub(lambda found: _escaped(found[0]), json.dumps(value, ensure_ascii=False))
+
+
 def _cell(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    if isinstance(value, dict):  # a semicolon of JSON is inside of a text, where an escape means the same
+        return _FORMULA.sub(lambda found: found[1] + found[2] + _escaped(found[3]), _json(value))
+    return _FORMULA.sub(r"\1\2'\3", str(value))
+
+
+def _escaped(sign: str) -> str:
+    return f"\\u{ord(sign):04x}"
 
 
 def _line(cells: Iterable[str]) -> str:
     line = io.StringIO()
-    csv.writer(line).writerow(cells)
+    csv.writer(line, quoting=csv.QUOTE_ALL).writerow(cells)
     return line.getvalue()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import models
@@ -10,9 +11,12 @@ from django.db.models.signals import class_prepared, post_delete, post_save, pre
 
 from duebox.auditing.declaration import declared
 from duebox.auditing.gathering import known_already, put
-from duebox.auditing.policy import keep, policy_of
+from duebox.auditing.holding import held
+from duebox.auditing.homes import heads_foreseen
+from duebox.auditing.policy import Policy, keep, policy_of
 from duebox.auditing.snapshots import Snapshot, entries, snapshots
 from duebox.saving import in_one_transaction
+from duebox.store import audits
 
 M = TypeVar("M", bound=models.Model)
 _BEFORE = "_duebox_audit_before"
@@ -66,9 +70,11 @@ def _class_prepared(*, sender: type[models.Model], **kwargs: Any) -> None:
 class_prepared.connect(_class_prepared, dispatch_uid="duebox.auditing")
 
 
-def _before_save(*, instance: models.Model, using: str, raw: bool, **kwargs: Any) -> None:
+def _before_save(
+    *, instance: models.Model, using: str, raw: bool, update_fields: Collection[str] | None, **kwargs: Any
+) -> None:
     if not raw:  # a fixture is a copy of what was recorded elsewhere
-        _remember(instance, using)
+        _remember(instance, using, update_fields)
 
 
 def _after_save(*, instance: models.Model, using: str, raw: bool, **kwargs: Any) -> None:
@@ -84,23 +90,37 @@ def _after_delete(*, instance: models.Model, using: str, **kwargs: Any) -> None:
     _record(instance, using, gone=True)
 
 
-def _remember(instance: models.Model, using: str) -> None:
-    before = known_already(type(instance), instance.pk)
-    if before is None and instance.pk is not None:
-        before = _snapshot(instance, using, lock=True)
+def _remember(instance: models.Model, using: str, update_fields: Collection[str] | None = None) -> None:
+    before, policy = known_already(type(instance), instance.pk), policy_of(type(instance))
+    if before is None and policy:
+        before = _held(instance, policy, using, update_fields)
     instance.__dict__[_BEFORE] = before
 
 
 def _record(instance: models.Model, using: str, *, gone: bool) -> None:
-    before = instance.__dict__.pop(_BEFORE, None)
-    after = None if gone else _snapshot(instance, using)
-    policy = policy_of(type(instance))
+    before, policy = instance.__dict__.pop(_BEFORE, None), policy_of(type(instance))
+    after = None if gone or policy is None else _snapshot(instance, policy, using)
     if policy and (before or after):
         put(entries(type(instance), policy, [(before, after)]), using)
 
 
-def _snapshot(instance: models.Model, using: str, *, lock: bool = False) -> Snapshot | None:
-    policy = policy_of(type(instance))
-    if policy is None:
+def _held(instance: models.Model, policy: Policy, using: str, update_fields: Collection[str] | None) -> Snapshot | None:
+    """The row as it is, which nobody else can change from now on. An entry may come, so its head is held too."""
+    model, keys = type(instance), [instance.pk]
+    if update_fields is not None and not policy.covers(model, update_fields):
+        return _snapshot(instance, policy, using, lock=True)
+    heads = heads_foreseen(policy, [instance], using)
+    if instance.pk is None:
+        audits.take(using, heads)
         return None
+    found = held(
+        using,
+        heads,
+        partial(snapshots, model, policy, keys, using, lock=True),
+        lacks=lambda found: not found and model._base_manager.using(using).filter(pk__in=keys).exists(),
+    )
+    return next(iter(found.values()), None)
+
+
+def _snapshot(instance: models.Model, policy: Policy, using: str, *, lock: bool = False) -> Snapshot | None:
     return next(iter(snapshots(type(instance), policy, [instance.pk], using, lock=lock).values()), None)

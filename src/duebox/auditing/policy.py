@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from django.apps import apps
@@ -28,18 +29,38 @@ class Policy:
 
     def columns(self, model: type[models.Model]) -> list[str]:
         """What to read of a row, also of a model below that has more columns."""
-        return [field.attname for field in model._meta.concrete_fields if self._records(field)]
+        return [field.attname for field in self._recorded(model)]
 
     def seen(self, kind: str, changes: Mapping[str, Pair]) -> dict[str, list[Any]]:
         """Of the changes of a row what may be seen."""
-        kept = {name: pair for name, pair in changes.items() if name not in self.drop}
-        return {name: [self._seen(f"{kind}.{name}", name, value) for value in pair] for name, pair in kept.items()}
+        label = kind.rpartition(".")[2].lower()
+        kept = {name: pair for name, pair in changes.items() if self._names(name)}
+        return {name: [self._seen(f"{label}.{name}", name, value) for value in pair] for name, pair in kept.items()}
+
+    def covers(self, model: type[models.Model], names: Collection[str]) -> bool:
+        """Whether any of these fields, by either name, is recorded."""
+        return any(field.name in names or field.attname in names for field in self._recorded(model))
+
+    def below(self, above: Policy) -> Policy:
+        """This one of a model and that of one above it together: what is hidden there is not shown here."""
+        return replace(
+            self,
+            drop=self.drop | above.drop,
+            mask=self.mask | (above.mask - self.hash),
+            hash=self.hash | (above.hash - self.mask),
+            organization=self.organization or above.organization,
+        )
+
+    def _recorded(self, model: type[models.Model]) -> list[models.Field[Any, Any]]:
+        return [field for field in model._meta.concrete_fields if self._records(field)]
 
     def _records(self, field: models.Field[Any, Any]) -> bool:
-        if self.only:
-            return field.attname in self.only
-        # That a row was saved at another time is no change of its own.
-        return not (field.primary_key or field.attname in self.drop or getattr(field, "auto_now", False))
+        # That a row was saved at another time is no change of its own, unless somebody names it.
+        unasked = field.primary_key or getattr(field, "auto_now", False)
+        return self._names(field.attname) and (bool(self.only) or not unasked)
+
+    def _names(self, name: str) -> bool:
+        return name not in self.drop and (not self.only or name in self.only)
 
     def _seen(self, label: str, name: str, value: Any) -> Any:
         if name in self.mask:
@@ -59,11 +80,20 @@ def keep(model: type[models.Model], policy: Policy | None) -> None:
 
 
 def policy_of(model: type[models.Model]) -> Policy | None:
-    """Its own, or that of the nearest model above it."""
-    return next((_policies[each] for each in model.__mro__ if each in _policies), None)
+    """Its own, with those of the models above it."""
+    found = [_policies[each] for each in model.__mro__ if each in _policies]
+    return reduce(Policy.below, found) if found else None
 
 
 def policies_named(kind: str) -> list[Policy]:
-    """Of every model that goes by this name: two apps may each have one, and a row has proxies."""
-    found = (policy_of(model) for model in apps.get_models() if kind_of(model) == kind)
+    """Of every model that goes by this name, as in `member`, `Member` and `app.Member`.
+
+    Two apps may each have one, and a row has proxies.
+    """
+    found = (policy_of(model) for model in apps.get_models() if kind.lower() in _names_of(model))
     return [policy for policy in dict.fromkeys(found) if policy]
+
+
+def _names_of(model: type[models.Model]) -> set[str]:
+    names = {kind_of(model), model._meta.model_name or ""}
+    return names | {f"{model._meta.app_label}.{name}".lower() for name in names}

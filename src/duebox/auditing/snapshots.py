@@ -12,9 +12,9 @@ from django.db import models
 
 from duebox.auditing.changes import Values, of_row
 from duebox.auditing.entry import entity_of, kind_of, make
+from duebox.auditing.homes import home_of
 from duebox.auditing.policy import Policy
 from duebox.auditing.story import Story, story
-from duebox.auditing.text import cleaned
 from duebox.store.audits import Entry
 
 
@@ -24,25 +24,31 @@ class Snapshot(NamedTuple):
     organization: str
 
 
+_HOME = "duebox_audit_home"
+
 Change = tuple[Snapshot | None, Snapshot | None]
 """What a row was, and what it is; None where there was or is none."""
 
 
 def snapshots(
-    model: type[models.Model], policy: Policy, keys: Collection[Any], using: str, *, lock: bool = False
+    model: type[models.Model],
+    policy: Policy,
+    keys: Collection[Any],
+    using: str,
+    *,
+    lock: bool = False,
+    skip_locked: bool = False,
 ) -> dict[Any, Snapshot]:
     """What is recorded of some rows, by primary key. Locked, they stay so until the transaction ends."""
     found = model._base_manager.using(using).filter(pk__in=keys).order_by("pk")
+    # The way to an organization may lead through other tables, which are not to be locked: then it is asked apart.
+    way, apart = policy.organization, lock and "__" in (policy.organization or "")
+    columns = found.values("pk", *policy.columns(model), **({_HOME: models.F(way)} if way and not apart else {}))
     # NO KEY: nobody has to wait who adds another row that refers to this one.
-    rows = (found.select_for_update(no_key=True) if lock else found).values("pk", *policy.columns(model))
+    rows = columns.select_for_update(no_key=True, skip_locked=skip_locked) if lock else columns
     values = {row.pop("pk"): row for row in rows}
-    # Asked apart: the way to an organization may lead through other tables, which are not to be locked.
-    homes = dict(found.values_list("pk", policy.organization)) if policy.organization and values else {}
-    return {pk: Snapshot(pk, row, _home(homes.get(pk))) for pk, row in values.items()}
-
-
-def _home(organization: object) -> str:
-    return "" if organization is None else cleaned(str(organization))
+    homes = dict(found.values_list("pk", way)) if way and apart and values else {}
+    return {pk: Snapshot(pk, row, home_of(row.pop(_HOME, homes.get(pk)))) for pk, row in values.items()}
 
 
 def entries(model: type[models.Model], policy: Policy, changes: Iterable[Change]) -> list[Entry]:

@@ -20,6 +20,12 @@ class Story(NamedTuple):
     causation_id: str = ""
 
 
+def organization_handled() -> str:
+    """Of the event that is being handled."""
+    current = handling.get()
+    return (current.fact.organization or "") if current else ""
+
+
 def story() -> Story:
     """Of the event that is being handled, else of the request or job."""
     current, here = handling.get(), origin.get()
@@ -34,4 +40,4 @@ def story() -> Story:
     if current is None:
         return known
     fact = current.fact
-    return known._replace(actor=fact.actor or "", organization=fact.organization or "", causation_id=str(fact.id))
+    return known._replace(actor=fact.actor or "", organization=organization_handled(), causation_id=str(fact.id))

@@ -17,6 +17,11 @@ def cleaned(text: str, limit: int = LIMIT) -> str:
     return _UNPRINTABLE.sub("", text)[:limit]
 
 
+def printable(text: str) -> str:
+    r"""For a terminal: what would steer it is written as \x9b."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def identity(value: object, name: str) -> str:
     """An id as text; of a model instance its primary key. None is nobody."""
     if value is None:

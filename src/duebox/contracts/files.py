@@ -16,12 +16,13 @@ from django.conf import settings as django_settings
 
 from duebox.conf import conf
 from duebox.contracts.types import EventType, declare, versions_of
-from duebox.contracts.validation import DIALECT
+from duebox.contracts.validation import DIALECT, compiled
 from duebox.exceptions import InvalidContract
 
 Key = tuple[str, int]
 
 FILE = re.compile(r"(?P<name>[a-z0-9_.]+)\.v(?P<version>[1-9][0-9]*)\.json")
+BROKEN = "broken"
 
 
 class Difference(NamedTuple):
@@ -34,7 +35,7 @@ class Difference(NamedTuple):
 def folder() -> Path:
     """Where the files are: the setting SCHEMAS, or schemas/events beside manage.py."""
     base = Path(getattr(django_settings, "BASE_DIR", "."))
-    return base / (conf().SCHEMAS or "schemas/events")
+    return base / str(conf().SCHEMAS or "schemas/events")  # the check E001 tells of what is no text
 
 
 def key_of(file_name: str) -> Key | None:
@@ -43,10 +44,11 @@ def key_of(file_name: str) -> Key | None:
     return (match["name"], int(match["version"])) if match else None
 
 
-def parsed(text: str, name: str) -> dict[str, Any]:
+def parsed(content: bytes, name: str) -> dict[str, Any]:
+    """The schema in a file; Windows editors put a byte order mark before it, which is taken."""
     try:
-        schema = json.loads(text)
-    except ValueError as error:
+        schema = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise InvalidContract(
             f"{name} is not JSON ({error}); repair it, or run: manage.py duebox schemas write"
         ) from None
@@ -55,30 +57,82 @@ def parsed(text: str, name: str) -> dict[str, Any]:
     return schema
 
 
+def at(path: Path) -> dict[str, Any]:
+    """The schema of one file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidContract(f"{path} cannot be read ({error.strerror}); restore it or take it away.") from None
+    return parsed(content, str(path))
+
+
+def paths(place: Path) -> dict[Key, Path]:
+    """The schema files of a folder by type and version; none when there is no folder."""
+    found = sorted(place.iterdir()) if place.is_dir() else ()
+    return {key: path for path in found if (key := key_of(path.name))}
+
+
+def misnamed(place: Path) -> list[Path]:
+    """The files of a folder that end like schema files and are none by their name, so that nobody reads them."""
+    found = sorted(place.iterdir()) if place.is_dir() else ()
+    return [path for path in found if path.suffix.lower() == ".json" and path.is_file() and not key_of(path.name)]
+
+
 def read(place: Path) -> dict[Key, dict[str, Any]]:
-    """The schemas of a folder by type and version; none when there is no folder."""
-    found = {}
-    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
-        if key := key_of(path.name):
-            found[key] = parsed(path.read_text(encoding="utf-8"), str(path))
-    return found
+    """The schemas of a folder by type and version."""
+    return {key: at(path) for key, path in paths(place).items()}
 
 
-def load(place: Path) -> None:
-    """Declare the types that only a file describes."""
-    for (name, version), schema in read(place).items():
-        if not name.startswith("public.") and version not in versions_of(name):
-            declare(type_from(name, version, schema))
+def load(place: Path) -> list[InvalidContract]:
+    """Declare the types that only a file describes. Gives what is wrong with files that cannot be used.
+
+    One broken file takes no other with it. What is declared already stays as it is, so it may be asked again.
+    """
+    wrong = []
+    for (name, version), path in paths(place).items():
+        try:
+            _load(name, version, path)
+        except InvalidContract as error:
+            wrong.append(error)
+    return wrong
+
+
+def _load(name: str, version: int, path: Path) -> None:
+    schema = at(path)
+    if name.startswith("public.") or version in versions_of(name):
+        return  # its class or its inner type says what it is
+    try:
+        declare(type_from(name, version, schema))
+    except InvalidContract as error:
+        raise InvalidContract(f"{path} cannot be used: {error}") from None
+    except RecursionError:
+        raise InvalidContract(f"{path} cannot be used: its parts hold or refer to each other without end.") from None
 
 
 def type_from(name: str, version: int, schema: Mapping[str, Any]) -> EventType:
-    words = schema.get("x-event", {})
+    """The type that a file describes, if it is a schema at all."""
+    words = _words(schema.get("x-event", {}))
+    # Before anything else looks into it: what is no schema has lists where everybody expects objects.
+    compiled({word: value for word, value in schema.items() if word not in ("$schema", "x-event")})
     body = {word: value for word, value in schema.items() if word not in ("$schema", "title", "description", "x-event")}
     return EventType(
         name=name, version=version, schema=body, aggregate=words.get("aggregate", ""), owner=words.get("owner", ""),
         purpose=schema.get("description", ""), public=frozenset(words.get("public", ())),
         origin=f"{name}.v{version}.json", named_as_is=bool(words.get("named_as_is")),
     )  # fmt: skip
+
+
+def _words(words: Any) -> dict[str, Any]:
+    """What is under `x-event`, which no validator of schemas looks at."""
+    if not isinstance(words, dict):
+        raise InvalidContract(f'x-event is {words!r}; write an object, as in {{"owner": "team money"}}.')
+    for word in ("aggregate", "owner"):
+        if not isinstance(words.get(word, ""), str):
+            raise InvalidContract(f"x-event.{word} is {words[word]!r}; write a text.")
+    fields = words.get("public", [])
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise InvalidContract(f"x-event.public is {fields!r}; write a list of texts, the names of fields.")
+    return words
 
 
 def path_of(place: Path, kind: EventType) -> Path:
@@ -107,13 +161,17 @@ def text_of(kind: EventType) -> str:
 def differences(place: Path, kinds: Iterable[EventType]) -> list[Difference]:
     """What is missing in the folder, and what is not up to date."""
     wanted = {path_of(place, kind): kind for kind in kinds if not _is_a_file(kind)}
-    found = []
-    for path, kind in wanted.items():
-        if not path.exists():
-            found.append(Difference(path, "missing"))
-        elif parsed(path.read_text(encoding="utf-8"), str(path)) != json.loads(text_of(kind)):
-            found.append(Difference(path, "out of date"))
-    return found
+    told = ((path, _difference(path, kind)) for path, kind in wanted.items())
+    return [Difference(path, what) for path, what in told if what]
+
+
+def _difference(path: Path, kind: EventType) -> str:
+    if not path.exists():
+        return "missing"
+    try:
+        return "" if at(path) == json.loads(text_of(kind)) else "out of date"
+    except InvalidContract:
+        return BROKEN
 
 
 def write(place: Path, kinds: Iterable[EventType]) -> list[Difference]:

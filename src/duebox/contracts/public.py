@@ -1,26 +1,59 @@
 """What others may see: an allow-list of fields, applied to the schema and to the data.
 
-Only what is declared and allowed passes. Personal data (`x-pii`) never does, wherever it is nested.
+Only what is declared and allowed passes. Personal data (`x-pii`) never does, wherever it is nested. So that nothing can
+hide, an allowed part may use plain words of JSON Schema only; others are refused when the event is declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Set
+from typing import Any, NamedTuple
 
 from duebox.contracts.strict import resolved
+from duebox.contracts.validation import compiled
 from duebox.exceptions import InvalidContract
 
 Schema = dict[str, Any]
 Tree = dict[str, "Tree"]
 
-_COMBINED = ("allOf", "anyOf", "oneOf", "if", "not", "dependentSchemas", "patternProperties", "unevaluatedProperties")
-_DEEPEST = 16
+_SAID_OF_ALL = {"description", "title", "deprecated"}
+# Values in annotations are whole, private parts included; nothing is lost without them. Words with x- are the same.
+_LEFT_OUT = {"default", "examples", "$comment", "readOnly", "writeOnly", "$defs", "definitions"}
+_OF_THE_FILE = {"$schema", "$id", "title"}
+
+
+class Form(NamedTuple):
+    """The words of one kind of part: those that the public schema says too, and those that would not hold there."""
+
+    said: Set[str]
+    left_out: Set[str] = frozenset()
+
+
+_REFERENCE = Form(set(), {"$ref"})
+_OBJECT = Form(
+    {"type", "properties", "required"},
+    {"additionalProperties", "unevaluatedProperties", "minProperties", "maxProperties", "dependentRequired"},
+)
+_MAPPING = Form({"type", "additionalProperties", "minProperties", "maxProperties"})
+# Items that differ in what is private may be equal in what is left.
+_LIST = Form({"type", "items", "minItems", "maxItems"}, {"uniqueItems"})
+_PLAIN = Form({
+    "type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "contentEncoding", "contentMediaType",
+})  # fmt: skip
 
 
 def schema_of(schema: Mapping[str, Any], allowed: Collection[str]) -> Schema:
     """The schema of the public twin: the allowed fields, without references, and without personal data inside."""
-    return _kept(schema, _tree(allowed), schema, "", _DEEPEST)
+    tree = _tree(allowed)
+    compiled(schema)  # whatever comes now may trust that it is well-formed
+    if schema.get("x-pii"):
+        raise InvalidContract(
+            "public names fields, but the whole event is personal data (x-pii); mark the fields that are, or leave "
+            "public out."
+        )
+    body = {word: value for word, value in schema.items() if word not in _OF_THE_FILE}
+    return _Twin(schema).of_object(body, tree, "", ("#",))
 
 
 def _tree(allowed: Collection[str]) -> Tree:
@@ -34,78 +67,121 @@ def _tree(allowed: Collection[str]) -> Tree:
     return root
 
 
-def _kept(schema: Mapping[str, Any], tree: Tree, root: Mapping[str, Any], where: str, depth: int) -> Schema:
-    """An object with the branches of the tree; an empty tree means all that is declared."""
-    properties = schema.get("properties", {})
-    for name in tree:
-        if name not in properties:
+class _Twin:
+    """The parts of a schema as the public may know them, or None for those that are personal."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
+
+    def part(self, schema: Any, tree: Tree, where: str, above: tuple[str, ...]) -> Schema | None:
+        """`above` are the references that led here."""
+        if not isinstance(schema, Mapping):
+            raise _shapeless(where)
+        if schema.get("x-pii"):
+            return None
+        if "$ref" in schema:
+            return self.of_reference(schema, tree, where, above)
+        if "anyOf" in schema or "oneOf" in schema:
+            return self.of_choice(schema, tree, where, above)
+        kinds = _kinds(schema)
+        if kinds - {"null"} == {"object"} and "properties" in schema:
+            return self.of_object(schema, tree, where, above)
+        if tree:
+            raise InvalidContract(f"public names {where}.{next(iter(tree))!r}, but {where!r} has no declared fields.")
+        if kinds - {"null"} == {"object"}:
+            return self.of_parts(schema, _MAPPING, "additionalProperties", where, above)
+        if kinds - {"null"} == {"array"}:
+            return self.of_parts(schema, _LIST, "items", where, above)
+        return _of_values(schema, kinds, where)
+
+    def of_reference(self, schema: Mapping[str, Any], tree: Tree, where: str, above: tuple[str, ...]) -> Schema | None:
+        said, reference = _said(schema, _REFERENCE, where), schema["$ref"]
+        if reference in above:
+            raise InvalidContract(
+                f"The public field {where!r} refers to {reference!r}, which holds itself; name the parts of it that "
+                "others may see, or leave it out of public."
+            )
+        found = self.part(resolved(reference, self.root), tree, where, (*above, reference))
+        return found and {**found, **said}
+
+    def of_choice(self, schema: Mapping[str, Any], tree: Tree, where: str, above: tuple[str, ...]) -> Schema | None:
+        """One of two, of which the other is null."""
+        word = "anyOf" if "anyOf" in schema else "oneOf"
+        said, null = _said(schema, Form(set(), {word}), where), {"type": "null"}
+        values = [choice for choice in schema[word] if choice != null]
+        if len(values) != 1 or len(schema[word]) != 2:
+            raise _shapeless(where)
+        found = self.part(values[0], tree, where, above)
+        return found and {"anyOf": [found, null], **said}
+
+    def of_object(self, schema: Mapping[str, Any], tree: Tree, where: str, above: tuple[str, ...]) -> Schema:
+        """An object with the branches of the tree; an empty tree means all that is declared."""
+        said, properties, kept = _said(schema, _OBJECT, where), schema.get("properties", {}), {}
+        for name in tree.keys() - properties.keys():
             known = ", ".join(sorted(properties)) or "none"
-            raise InvalidContract(f"public names {where + name!r}, which is not declared; there are: {known}.")
-    kept = {}
-    for name, part in properties.items():
-        if tree and name not in tree:
-            continue
-        found = _part(part, tree.get(name, {}), root, f"{where}{name}", depth)
-        if found is not None:
-            kept[name] = found
-        elif tree:
-            raise InvalidContract(f"public names {where + name!r}, which is personal data (x-pii); leave it out.")
-    required = [name for name in schema.get("required", ()) if name in kept]
-    rest = {word: value for word, value in schema.items() if word in ("type", "description")}
-    return {**rest, "properties": kept, **({"required": required} if required else {})}
+            raise InvalidContract(f"public names {_below(where, name)!r}, which is not declared; there are: {known}.")
+        for name in [name for name in properties if name in tree or not tree]:
+            place = _below(where, name)
+            found = self.part(properties[name], tree.get(name, {}), place, above)
+            if found is not None:
+                kept[name] = found
+            elif tree:
+                raise InvalidContract(f"public names {place!r}, which is personal data (x-pii); leave it out.")
+        required = [name for name in said.pop("required", ()) if name in kept]
+        return {**said, "properties": kept, **({"required": required} if required else {})}
+
+    def of_parts(
+        self, schema: Mapping[str, Any], form: Form, word: str, where: str, above: tuple[str, ...]
+    ) -> Schema | None:
+        """A list or a mapping, whose parts are all of one kind."""
+        said = _said(schema, form, where)
+        found = self.part(schema.get(word), {}, f"{where}[]" if word == "items" else f"{where}.*", above)
+        return found and {**said, word: found}
 
 
-def _part(schema: Any, tree: Tree, root: Mapping[str, Any], where: str, depth: int) -> Schema | None:
-    """The schema of one allowed value, or None when it is personal."""
-    if not isinstance(schema, Mapping) or depth == 0:
+def _of_values(schema: Mapping[str, Any], kinds: set[str], where: str) -> Schema:
+    values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+    if kinds & {"object", "array"} or not (kinds or values):
         raise _shapeless(where)
-    if schema.get("x-pii"):
-        return None
-    if "$ref" in schema:
-        target = resolved(schema["$ref"], root)
-        beside = {word: value for word, value in schema.items() if word != "$ref"}
-        return _part({**target, **beside} if isinstance(target, Mapping) else {}, tree, root, where, depth)
-    nullable = _nullable(schema)
-    if nullable is not None:
-        found = _part(nullable, tree, root, where, depth - 1)
-        return found and {"anyOf": [found, {"type": "null"}]}
-    if any(word in schema for word in _COMBINED):
-        raise _shapeless(where)
-    if "properties" in schema:
-        return _kept(schema, tree, root, f"{where}.", depth - 1)
-    if tree:
-        raise InvalidContract(f"public names {where}.{next(iter(tree))!r}, but {where!r} has no declared fields.")
-    return _leaf(schema, root, where, depth)
+    for value in values:
+        if isinstance(value, dict | list):
+            raise InvalidContract(
+                f"The public field {where!r} lists the value {value!r}, which has parts; declare its parts instead."
+            )
+    return _said(schema, _PLAIN, where)
 
 
-def _leaf(schema: Mapping[str, Any], root: Mapping[str, Any], where: str, depth: int) -> Schema | None:
-    kinds = {schema["type"]} if isinstance(schema.get("type"), str) else set(schema.get("type", ()))
-    if "enum" in schema or "const" in schema or (kinds and not kinds & {"object", "array"}):
-        return dict(schema)
-    if kinds == {"array"} and isinstance(schema.get("items"), Mapping) and "prefixItems" not in schema:
-        items = _part(schema["items"], {}, root, f"{where}[]", depth - 1)
-        # Items that differ in what is private may be equal in what is left.
-        rest = {word: value for word, value in schema.items() if word != "uniqueItems"}
-        return items and {**rest, "items": items}
-    if kinds == {"object"} and isinstance(schema.get("additionalProperties"), Mapping):
-        values = _part(schema["additionalProperties"], {}, root, f"{where}.*", depth - 1)
-        return values and {**schema, "additionalProperties": values}
-    raise _shapeless(where)
+def _said(schema: Mapping[str, Any], form: Form, where: str) -> Schema:
+    """What of a part the public schema says too; words that could carry something private are refused."""
+    known = form.said | form.left_out | _SAID_OF_ALL | _LEFT_OUT
+    for word in schema:
+        if word not in known and not word.startswith("x-"):
+            place = (
+                f"The public field {where!r} uses {word!r}"
+                if where
+                else f"The schema uses {word!r} beside its properties"
+            )
+            rest = "the field out of public" if where else "public out"
+            raise InvalidContract(
+                f"{place}, in which something private could leave; leave {word!r} out and say it with plain types and "
+                f"properties, or leave {rest}."
+            )
+    return {word: value for word, value in schema.items() if word in form.said | _SAID_OF_ALL}
 
 
-def _nullable(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The other one of two choices of which one is null."""
-    for word in ("anyOf", "oneOf"):
-        choices = schema.get(word)
-        if isinstance(choices, list) and len(choices) == 2 and {"type": "null"} in choices:
-            return next(choice for choice in choices if choice != {"type": "null"})  # type: ignore[no-any-return]
-    return None
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    kinds = schema.get("type", [])
+    return {kinds} if isinstance(kinds, str) else set(kinds)
+
+
+def _below(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
 
 
 def _shapeless(where: str) -> InvalidContract:
     return InvalidContract(
         f"The public field {where!r} does not say exactly what it holds, so something private could leave in it; give "
-        "it a plain type, a list or mapping of one, or an object with declared properties."
+        "it a plain type, a list or mapping of one, or the type object with declared properties."
     )
 
 

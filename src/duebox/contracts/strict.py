@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
 # Words whose subschemas look at the same value. Those under the other words look at a part of it.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas")
-_DEFINITIONS = ("$defs", "definitions")
 _NAMED_PARTS = ("properties", "patternProperties")
+_NAMED_IN_PLACE = ("$defs", "definitions", "dependentSchemas")
 _PARTS = ("items", "prefixItems", "additionalProperties", "unevaluatedProperties", "unevaluatedItems")
-_SAYS_IT_ALREADY = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_SAYS_IT_ALREADY = ("additionalProperties", "unevaluatedProperties")
 _DEEPEST = 32
 
 
@@ -43,11 +44,11 @@ def _with_closed_parts(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Sc
 
     strict = dict(schema)
     for word, value in schema.items():
-        if word in _NAMED_PARTS:
+        if isinstance(value, Mapping) and word in _NAMED_PARTS:
             strict[word] = {name: part(each) for name, each in value.items()}
         elif word in _PARTS:
             strict[word] = [part(each) for each in value] if isinstance(value, list) else part(value)
-        elif word in _DEFINITIONS or word == "dependentSchemas":
+        elif isinstance(value, Mapping) and word in _NAMED_IN_PLACE:
             # Who refers to a definition is closed where he stands.
             strict[word] = {name: in_place(each) for name, each in value.items()}
         elif word in _IN_PLACE:
@@ -80,7 +81,7 @@ def resolved(reference: str, root: Mapping[str, Any]) -> Any:
     """What a local reference like `#/$defs/line` points to; an empty schema when there is nothing."""
     found: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(found, list):
             found = found[int(name)] if name.isdigit() and int(name) < len(found) else {}
         else:

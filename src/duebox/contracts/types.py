@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar, dataclass_transform
 
 from duebox.contracts import naming, public, shapes
+from duebox.contracts.refusals import said
 from duebox.contracts.strict import closed
 from duebox.contracts.validation import Validator, compiled
 from duebox.exceptions import InvalidContract, InvalidPayload
@@ -15,8 +16,6 @@ from duebox.exceptions import InvalidContract, InvalidPayload
 Data = dict[str, Any]
 Upcast = Callable[[Data], Data]
 C = TypeVar("C", bound=type)
-
-_SHOWN = 80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +62,9 @@ class EventType:
             return
         wrong = self.validator.first_error(data)
         assert wrong is not None
-        value = repr(wrong.value)
-        shown = value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "..."
         raise InvalidPayload(
             wrong.place,
-            f"is {shown}, which {self.name} v{self.version} refuses ({wrong.message})",
+            f"{said(wrong, self.schema)} ({self.name} v{self.version})",
             "send what its schema declares, or declare a new version",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from duebox.contracts.strict import resolved
 from duebox.exceptions import InvalidContract
 
 try:
@@ -16,13 +17,23 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_VALUES = ("const", "enum", "default", "examples")
+
 
 class Wrong(NamedTuple):
     """The first thing that a schema refuses."""
 
     path: tuple[str | int, ...]
     value: Any
-    message: str
+    keyword: str
+    node: Mapping[str, Any]
+    """The part of the schema that refuses it."""
+
+    @property
+    def limit(self) -> Any:
+        """What the keyword says."""
+        return self.node.get(self.keyword)
 
     @property
     def place(self) -> str:
@@ -37,7 +48,7 @@ class Validator(Protocol):
 
 def compiled(schema: Mapping[str, Any]) -> Validator:
     """A validator of plain JSON values. Only local references are followed, never a network."""
-    refuse_remote_references(schema)
+    refuse_odd_references(schema)
     schema = {"$schema": DIALECT, **schema}
     try:
         return _Fast(schema) if engine else _Slow(schema)
@@ -49,12 +60,15 @@ def compiled(schema: Mapping[str, Any]) -> Validator:
 
 class _Fast:
     def __init__(self, schema: Schema) -> None:
+        self._schema = schema
         self._validator = engine.validator_for(schema)
         self.is_valid = self._validator.is_valid
 
     def first_error(self, instance: Any, /) -> Wrong | None:
         for error in self._validator.iter_errors(instance):
-            return Wrong(tuple(error.instance_path), _at(instance, error.instance_path), error.message)
+            *above, keyword = error.schema_path
+            node = _at(self._schema, above)
+            return Wrong(tuple(error.instance_path), _at(instance, error.instance_path), str(keyword), node)
         return None
 
 
@@ -72,33 +86,50 @@ class _Slow:
 
     def first_error(self, instance: Any, /) -> Wrong | None:
         for error in self._validator.iter_errors(instance):
-            return Wrong(tuple(error.absolute_path), error.instance, error.message)
+            return Wrong(tuple(error.absolute_path), error.instance, str(error.validator), error.schema)
         return None
 
 
-def _at(instance: Any, path: list[str | int]) -> Any:
+def _at(whole: Any, path: list[str | int]) -> Any:
     for step in path:
-        instance = instance[step]
-    return instance
+        whole = whole[step]
+    return whole
 
 
-def refuse_remote_references(schema: Any) -> None:
-    """A schema that points elsewhere would make the program fetch what a stranger wrote."""
-    for place in _mappings(schema):
-        for word in ("$ref", "$dynamicRef"):
-            target = place.get(word)
-            if isinstance(target, str) and not target.startswith("#"):
+def refuse_odd_references(root: Mapping[str, Any]) -> None:
+    """Every reference is a path inside of the schema, which means the same to everybody who follows it."""
+    for schema in _schemas(root, root, set()):
+        target = schema.get("$ref")
+        # A schema that points elsewhere would make the program fetch what a stranger wrote.
+        if isinstance(target, str) and target != "#" and not target.startswith("#/"):
+            raise InvalidContract(
+                f"The schema refers to {target!r}; only local references like '#/$defs/address' are followed, "
+                "so copy it into $defs."
+            )
+        for word in ("$dynamicRef", "$recursiveRef", "$id"):
+            if word in schema and not (word == "$id" and (schema is root or _has_no_references(schema))):
                 raise InvalidContract(
-                    f"The schema refers to {target!r}; only local references like '#/$defs/address' are followed, "
-                    "so copy it into $defs."
+                    f"The schema uses {word!r} ({schema[word]!r}), which gives references another meaning; leave it "
+                    "out, and refer with '$ref' to a path like '#/$defs/address'."
                 )
 
 
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        yield value
-        for part in value.values():
-            yield from _mappings(part)
-    elif isinstance(value, list):
+def _schemas(value: Any, root: Mapping[str, Any], seen: set[int]) -> Iterator[Mapping[str, Any]]:
+    """Every schema in a value, and what it refers to; values that a schema only mentions are none."""
+    if isinstance(value, list):
         for part in value:
-            yield from _mappings(part)
+            yield from _schemas(part, root, seen)
+    elif isinstance(value, Mapping) and id(value) not in seen:
+        seen.add(id(value))
+        yield value
+        if isinstance(value.get("$ref"), str):
+            yield from _schemas(resolved(value["$ref"], root), root, seen)
+        for word, part in value.items():
+            if word in _NAMED and isinstance(part, Mapping):
+                yield from _schemas([*part.values()], root, seen)
+            elif word not in _VALUES:
+                yield from _schemas(part, root, seen)
+
+
+def _has_no_references(schema: Mapping[str, Any]) -> bool:
+    return not any("$ref" in each for each in _schemas(schema, schema, set()))

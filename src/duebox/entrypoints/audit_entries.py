@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.auditing.export import csv_lines, json_lines
+from duebox.auditing.text import printable
 from duebox.conf import conf
 from duebox.entrypoints.preview import entity
 from duebox.entrypoints.terminal import aligned, progress, readable
@@ -108,7 +109,8 @@ def _cells(entry: AuditEntry) -> tuple[str, ...]:
     changes = ", ".join(f"{name}: {_brief(old)} -> {_brief(new)}" for name, (old, new) in entry.changes.items())
     about = f"{entry.entity_type}:{entry.entity_id}"
     who = f"{entry.impersonator} as {entry.actor}" if entry.impersonator else entry.actor
-    return str(entry.id), readable(entry.recorded_at), entry.action, about, who, entry.organization, changes
+    told = (entry.action, about, who, entry.organization, changes)
+    return str(entry.id), readable(entry.recorded_at), *map(printable, told)
 
 
 def _brief(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.auditing import prune as let_go
+from duebox.auditing.text import printable
 from duebox.conf import conf
 from duebox.entrypoints.dead import operator
 from duebox.entrypoints.terminal import DRY_RUN, aligned
@@ -31,10 +32,10 @@ def prune(command: BaseCommand, options: dict[str, Any]) -> None:
             command.stdout.write(json.dumps({**each._asdict(), "flaw": flaw, "dry_run": dry_run}))
     if not options["json"]:
         years = options["years"] or conf().AUDIT_YEARS
-        rows = [(each.organization or "(none)", str(each.entries)) for each in done]
+        rows = [(printable(each.organization) or "(none)", str(each.entries)) for each in done]
         lines = aligned(("organization", "entries"), rows) if rows else [f"Nothing is older than {years} years."]
         command.stdout.write("\n".join([*lines, DRY_RUN] if dry_run and rows else lines))
-    flawed = [f"{each.organization or '(none)'}: {each.flaw}" for each in done if each.flaw]
+    flawed = [f"{printable(each.organization) or '(none)'}: {each.flaw}" for each in done if each.flaw]
     if flawed:
         raise CommandError(
             "Not pruned, since something is wrong there; run `duebox audit verify`:\n  " + "\n  ".join(flawed)

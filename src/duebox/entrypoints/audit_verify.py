@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from duebox.auditing import receipts
 from duebox.auditing import verify as look
 from duebox.auditing.receipts import Receipts
+from duebox.auditing.text import printable
 from duebox.auditing.verdict import Verdict
 from duebox.conf import conf
 from duebox.entrypoints.audit_entries import instant
@@ -60,7 +61,8 @@ def _complaint(flawed: list[Verdict], entries: int) -> list[str]:
     flaws = sum(verdict.flaws for verdict in flawed)
     lines = [f"The audit log is not as it was written: {_of(flaws, 'flaw')} in {_of(len(flawed), 'organization')}."]
     lines += [
-        f"  {verdict.organization or '(none)'}: {verdict.first}; {verdict.flaws} in all" for verdict in flawed[:SHOWN]
+        f"  {printable(verdict.organization) or '(none)'}: {verdict.first}; {verdict.flaws} in all"
+        for verdict in flawed[:SHOWN]
     ]
     if len(flawed) > SHOWN:
         lines.append(f"  and {len(flawed) - SHOWN} more organizations; --json lists all")

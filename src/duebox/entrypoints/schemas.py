@@ -63,8 +63,10 @@ def _what_changed(difference: files.Difference, place: Path, kinds: tuple[EventT
     if not difference.path.exists():
         return None
     new = next(kind for kind in kinds if files.path_of(place, kind) == difference.path)
-    text = difference.path.read_text(encoding="utf-8")
-    old = files.type_from(new.name, new.version, files.parsed(text, str(difference.path)))
+    try:
+        old = files.type_from(new.name, new.version, files.at(difference.path))
+    except InvalidContract as error:
+        return [f"it could not be read before: {error}"]
     return [what for _, what in changes(old, new)]
 
 

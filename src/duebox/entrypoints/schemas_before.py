@@ -26,26 +26,37 @@ class _GitRefused(Exception):
 
 def before(against: str, place: Path) -> Before:
     """What `against` names: a commit if git knows one by that name, or else a folder."""
-    folder = Path(against)
+    if not against.strip():  # most often a variable that is not set; Path("") would be the current folder
+        raise CommandError("--against is empty; name a branch, a tag or a folder.")
     try:
         return _at_commit(against, place)
     except _GitRefused as error:
-        if folder.is_dir():
-            return Before(f"folder {against}", files.read(folder))
+        if Path(against).is_dir():
+            return _of_folder(against)
         raise CommandError(
             f"--against {against!r} is neither a commit nor a folder ({error}); name a branch, a tag or a folder. "
             "A branch that is only on the server must be fetched first: git fetch origin main"
         ) from None
 
 
+def _of_folder(name: str) -> Before:
+    schemas = files.read(Path(name))
+    if not schemas:  # a commit may be from before the first schema, but nobody names an empty folder on purpose
+        raise CommandError(
+            f"--against {name!r}: folder {name} has no schemas to compare with; name the folder that holds "
+            "<type>.v<version>.json."
+        )
+    return Before(f"folder {name}", schemas)
+
+
 def _at_commit(reference: str, place: Path) -> Before:
     if reference.startswith("-"):
         raise _GitRefused("it begins with a hyphen")
     there = next(each for each in (place, *place.resolve().parents) if each.is_dir())
-    top = Path(_git(there, "rev-parse", "--show-toplevel"))
-    commit = _git(there, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
+    top = Path(_line(there, "rev-parse", "--show-toplevel"))
+    commit = _line(there, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
     inside = place.resolve().relative_to(top.resolve()).as_posix()
-    listed = _git(top, "ls-tree", "-z", "--name-only", commit, "--", f"{inside}/".removeprefix("./"))
+    listed = _line(top, "ls-tree", "-z", "--name-only", commit, "--", f"{inside}/".removeprefix("./"))
     found = {}
     for path in listed.split("\0"):
         if key := files.key_of(path.rpartition("/")[2]):
@@ -53,18 +64,21 @@ def _at_commit(reference: str, place: Path) -> Before:
     return Before(f"{inside} at {reference}", found)
 
 
-def _git(folder: Path, *words: str) -> str:
+def _line(folder: Path, *words: str) -> str:
+    return os.fsdecode(_git(folder, *words)).strip("\n")
+
+
+def _git(folder: Path, *words: str) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and no word can be taken for an option
             ["git", "-C", str(folder), *words],  # noqa: S607 - whichever git is there
             capture_output=True,
             env={**environment, "LC_ALL": "C"},
-            encoding="utf-8",
             check=False,
         )
     except FileNotFoundError:
         raise _GitRefused("git is not installed") from None
     if done.returncode:
-        raise _GitRefused((done.stderr.strip() or "git knows no such commit").splitlines()[0])
-    return done.stdout.strip("\n")
+        raise _GitRefused((os.fsdecode(done.stderr).strip() or "git knows no such commit").splitlines()[0])
+    return done.stdout

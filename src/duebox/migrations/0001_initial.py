@@ -216,6 +216,14 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
+                            models.Q(("type__startswith", "public."), _negated=True),
+                            models.Q(("organization", ""), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="duebox_event_public_has_organization",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
                             models.Q(("aggregate_id", ""), ("aggregate_type", "")),
                             models.Q(
                                 models.Q(("aggregate_type", ""), _negated=True),

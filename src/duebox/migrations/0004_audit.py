@@ -18,6 +18,7 @@ ALTER TABLE duebox_audit SET (autovacuum_vacuum_insert_scale_factor = 0.05);
 
 # Heads are taken one by one in the order given, so that two callers who give theirs in the same order do not deadlock.
 # In a function each look is as fresh as can be: a head that somebody else makes meanwhile is found the second time.
+# One that nobody makes, of an organization with entries, was there before: a new one would begin a second chain.
 OPEN = """
 CREATE FUNCTION duebox_audit_open(wanted text[]) RETURNS SETOF duebox_audit_head LANGUAGE plpgsql AS $$
 DECLARE
@@ -28,6 +29,12 @@ BEGIN
         SELECT * INTO head FROM duebox_audit_head WHERE organization = name FOR UPDATE;
         IF NOT FOUND THEN
             INSERT INTO duebox_audit_head (organization) VALUES (name) ON CONFLICT (organization) DO NOTHING;
+            IF FOUND AND EXISTS (SELECT FROM duebox_audit WHERE organization = name) THEN
+                RAISE EXCEPTION 'The head of organization % is gone from duebox_audit_head, though duebox_audit has '
+                    'entries of it, so nothing can be added; run `manage.py duebox audit verify`, then put the row back '
+                    'as docs/howto/audit.md says under "A head that is gone".', quote_literal(name)
+                    USING ERRCODE = 'object_not_in_prerequisite_state';
+            END IF;
             SELECT * INTO head FROM duebox_audit_head WHERE organization = name FOR UPDATE;
         END IF;
         RETURN NEXT head;

@@ -64,6 +64,10 @@ class Event(models.Model):
             ),
             models.CheckConstraint(condition=~Q(type=""), name="duebox_event_has_type"),
             models.CheckConstraint(
+                condition=~Q(type__startswith="public.") | ~Q(organization=""),
+                name="duebox_event_public_has_organization",
+            ),
+            models.CheckConstraint(
                 condition=Q(aggregate_type="", aggregate_id="") | ~Q(aggregate_type="") & ~Q(aggregate_id=""),
                 name="duebox_event_aggregate_is_whole",
             ),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db import OperationalError
+from psycopg.errors import ObjectNotInPrerequisiteState
+
+from duebox.exceptions import NotReady
 from duebox.store.statements import execute, number_array, run, text_array
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,13 +104,25 @@ class Last(NamedTuple):
 def open_chains(using: str, entries: Sequence[Entry]) -> list[Opened]:
     """Hold the heads that the entries need until the transaction ends."""
     params = {
-        # In one order everywhere: two callers with heads in common do not deadlock.
-        "heads": text_array(sorted({entry.organization for entry in entries})),
+        "heads": _in_order({entry.organization for entry in entries}),
         "organization": text_array(entry.organization for entry in entries),
         "changes": text_array(entry.changes for entry in entries),
         "metadata": text_array(entry.metadata for entry in entries),
     }
-    return [Opened(row[0], row[1], row[2], row[3], Head(*row[4:])) for row in run("audit_open", using, params)]
+    with _lost_head_told():
+        found = run("audit_open", using, params)
+    return [Opened(row[0], row[1], row[2], row[3], Head(*row[4:])) for row in found]
+
+
+def take(using: str, organizations: Collection[str]) -> None:
+    """Hold the heads of these until the transaction ends, before there is an entry."""
+    with _lost_head_told():
+        run("audit_take", using, {"heads": _in_order(organizations)})
+
+
+def take_free(using: str, organizations: Collection[str]) -> bool:
+    """The same, if there is none that has to be waited for, or made."""
+    return len(run("audit_take_free", using, {"heads": _in_order(organizations)})) == len(organizations)
 
 
 def write(using: str, rows: Sequence[Row], heads: Sequence[Head]) -> None:
@@ -154,6 +171,21 @@ def prune(using: str, head: Head) -> int:
 def allow_truncate(using: str) -> None:
     """For databases that nobody keeps: this session may empty the tables."""
     run("audit_disposable", using, {})
+
+
+def _in_order(organizations: Collection[str]) -> str:
+    """In one order everywhere: two callers with heads in common do not deadlock."""
+    return text_array(sorted(organizations))
+
+
+@contextmanager
+def _lost_head_told() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, ObjectNotInPrerequisiteState):
+            raise NotReady(error.__cause__.diag.message_primary) from error
+        raise
 
 
 def _array(name: str, values: Sequence[Any]) -> str:

@@ -168,10 +168,9 @@ def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = Non
     return {row[0] for row in run("schedule_advance", using, params)}
 
 
-def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> dict[str, int]:
-    """Insert or replace by key; gives the ids."""
-    params = {**_columns(rows), "now": now, "near": _near()}
-    return {row[0]: row[1] for row in run("schedule_write", using, params)}
+def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> None:
+    """Insert or replace by key."""
+    run("schedule_write", using, {**_columns(rows), "now": now, "near": _near()})
 
 
 def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:

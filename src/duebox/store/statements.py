@@ -29,7 +29,10 @@ def number_array(numbers: Iterable[float | str]) -> str:
 
 def text_array(texts: Iterable[str | None]) -> str:
     """An array literal of quoted texts; None is NULL."""
-    return f"{{{','.join(map(_quoted, texts))}}}"
+    values = texts if isinstance(texts, tuple) else tuple(texts)
+    if values and values.count(values[0]) == len(values):  # half of the columns of a batch say the same in each row
+        return f"{{{','.join([_quoted(values[0])] * len(values))}}}"
+    return f"{{{','.join(map(_quoted, values))}}}"
 
 
 def _quoted(text: str | None) -> str:

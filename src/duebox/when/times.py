@@ -7,6 +7,7 @@ their wall clock when the zones are equal, which is wrong twice a year.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 
 from duebox.when.errors import WrongKindOfTime
 
@@ -54,7 +55,7 @@ def time_of_day(value: time | str, what: str = "This time of day") -> time:
     """A naive time of day, or its ISO text such as 09:00."""
     if isinstance(value, str):
         try:
-            value = time.fromisoformat(value)
+            return _read_time(value)
         except ValueError:
             raise WrongKindOfTime(f"{what} is {value!r}, not a time of day; write it as 09:00.") from None
     if not isinstance(value, time) or value.tzinfo is not None:
@@ -62,6 +63,14 @@ def time_of_day(value: time | str, what: str = "This time of day") -> time:
             f"{what} is {value!r}, not a naive time of day; pass time(9) and give the zone separately."
         )
     return value.replace(fold=0)
+
+
+@lru_cache(maxsize=2_000)
+def _read_time(text: str) -> time:
+    found = time.fromisoformat(text)
+    if found.tzinfo is not None:
+        raise ValueError(text)
+    return found
 
 
 def times_of_day(value: time | str | tuple[time | str, ...] | list[str], what: str = "at") -> tuple[time, ...]:

@@ -163,3 +163,9 @@ def test_a_format_is_an_annotation_whatever_the_text():
 def test_a_schema_that_cannot_be_used_is_refused(wrong):
     with pytest.raises(InvalidContract):
         compare(event(a=TEXT), event(a=wrong))
+
+
+def test_a_schema_that_is_combined_of_itself_comes_to_an_end():
+    endless = {**event("a", a=TEXT), "anyOf": [{"$ref": "#"}] * 4, "allOf": [{"$ref": "#"}] * 4}
+    assert compare(endless, event("a", a=WHOLE)).forward
+    assert compare(event("a", a=WHOLE), endless).changes

@@ -11,51 +11,53 @@ from duebox.contracts.compat.words import Schema, as_schema
 Way = tuple[Schema, ...]
 """Schemas that a value meets together; each is looked at without what it is combined of."""
 
+Within = frozenset[int]
+
 _MOST_WAYS = 24
 _MOST_PAIRS = 10
-_DEEPEST = 8
 
 
 def ways(parts: Sequence[Schema], document: Document) -> list[Way]:
     """How a value can be valid under all parts: one branch chosen for each choice. Some may be impossible."""
-    choices = [_ways(part, document, _DEEPEST) for part in parts]
+    choices = [_ways(part, document, frozenset()) for part in parts]
     return _products(choices)
 
 
 def corners(parts: Sequence[Schema], document: Document) -> list[Way]:
     """Where it pays to look: what a value must meet anyway, and that together with each condition and branch."""
-    must = tuple(each for part in parts for each in _must(part, document, _DEEPEST))
+    must = tuple(each for part in parts for each in _must(part, document, frozenset()))
     found = [must]
     for schema in must:
         for branch in _branches(schema, document):
-            found += [_unique((*must, *way)) for way in _ways(branch, document, _DEEPEST)]
+            found += [_unique((*must, *way)) for way in _ways(branch, document, frozenset(map(id, must)))]
         for one, other in islice(combinations(schema.get("oneOf", ()), 2), _MOST_PAIRS):
             # A value that two variants take is refused.
             found += [_unique((*must, *way)) for way in ways([as_schema(one), as_schema(other)], document)]
     return list({tuple(map(id, way)): way for way in found}.values())
 
 
-def _ways(part: Schema, document: Document, depth: int) -> list[Way]:
+def _ways(part: Schema, document: Document, within: Within) -> list[Way]:
     part = as_schema(part)
-    if depth == 0:
-        return [(part,)]
+    if id(part) in within:  # it is combined of itself, which asks for nothing more
+        return [()]
+    within |= {id(part)}
     choices: list[list[Way]] = [[(part,)]]
     for inner in _certain(part, document):
-        choices.append(_ways(inner, document, depth - 1))
+        choices.append(_ways(inner, document, within))
     for word in ("anyOf", "oneOf"):
         if word in part:
-            choices.append([way for branch in part[word] for way in _ways(branch, document, depth - 1)])
+            choices.append([way for branch in part[word] for way in _ways(branch, document, within)])
     if "if" in part:
-        choices.append(_conditional(part, document, depth - 1))
+        choices.append(_conditional(part, document, within))
     for name, inner in part.get("dependentSchemas", {}).items():
-        with_it = [({"required": [name]}, *way) for way in _ways(inner, document, depth - 1)]
+        with_it = [({"required": [name]}, *way) for way in _ways(inner, document, within)]
         choices.append([(), *with_it])
     return _products(choices)
 
 
-def _conditional(part: Schema, document: Document, depth: int) -> list[Way]:
-    met = [_ways(part["if"], document, depth), _ways(part.get("then", {}), document, depth)]
-    return [*_ways(part.get("else", {}), document, depth), *_products(met)]
+def _conditional(part: Schema, document: Document, within: Within) -> list[Way]:
+    met = [_ways(part["if"], document, within), _ways(part.get("then", {}), document, within)]
+    return [*_ways(part.get("else", {}), document, within), *_products(met)]
 
 
 def _certain(part: Schema, document: Document) -> Iterator[Schema]:
@@ -64,11 +66,11 @@ def _certain(part: Schema, document: Document) -> Iterator[Schema]:
     yield from (as_schema(each) for each in part.get("allOf", ()))
 
 
-def _must(part: Schema, document: Document, depth: int) -> Iterator[Schema]:
-    yield part
-    if depth:
+def _must(part: Schema, document: Document, within: Within) -> Iterator[Schema]:
+    if id(part) not in within:
+        yield part
         for inner in _certain(part, document):
-            yield from _must(inner, document, depth - 1)
+            yield from _must(inner, document, within | {id(part)})
 
 
 def _branches(schema: Schema, document: Document) -> Iterator[Schema]:

@@ -8,7 +8,6 @@ from duebox.contracts.compat.document import Document
 from duebox.contracts.compat.types import types_of
 from duebox.contracts.compat.words import CONSTRAINTS, Schema, as_schema, canonical
 
-_DEEPEST = 16
 _EMPTY: dict[str, Any] = {
     "allOf": [], "dependentRequired": {}, "dependentSchemas": {}, "items": {}, "minContains": 1, "minItems": 0,
     "minLength": 0, "minProperties": 0, "patternProperties": {}, "prefixItems": [], "properties": {},
@@ -37,13 +36,15 @@ _OF_TYPE = {
 _OF_TYPE["integer"] = _OF_TYPE["number"]
 
 
-def normal(schema: Any, document: Document, depth: int = _DEEPEST) -> Schema:
+def normal(schema: Any, document: Document, within: frozenset[int] = frozenset()) -> Schema:
     """What a schema says, at its own level; the schemas of its parts are left as they are."""
-    found = dict(as_schema(schema))
-    if depth:
-        _fold_in(found, "$ref", [document.target(found)] if "$ref" in found else [], document, depth)
-        _fold_in(found, "allOf", found.get("allOf", []), document, depth)
-        _fold_types(found, document, depth)
+    given = as_schema(schema)
+    if id(given) in within:  # it is combined of itself, which says nothing more
+        return {}
+    found, within = dict(given), within | {id(given)}
+    _fold_in(found, "$ref", [document.target(found)] if "$ref" in found else [], document, within)
+    _fold_in(found, "allOf", found.get("allOf", []), document, within)
+    _fold_types(found, document, within)
     if "const" in found and "enum" not in found:
         found["enum"] = [found.pop("const")]
     if "type" in found:
@@ -65,13 +66,13 @@ def _types(given: Any) -> list[str]:
     return sorted(types)
 
 
-def _fold_in(found: Schema, word: str, parts: list[Any], document: Document, depth: int) -> None:
+def _fold_in(found: Schema, word: str, parts: list[Any], document: Document, within: frozenset[int]) -> None:
     """Put what the parts say into the schema itself; what contradicts it stays a part."""
     if word not in found:
         return
     del found[word]
     for part in parts:
-        inner = normal(part, document, depth - 1)
+        inner = normal(part, document, within)
         merged = _merged(found, inner)
         if merged is None:
             found["allOf"] = [*found.get("allOf", ()), part]
@@ -105,9 +106,9 @@ def _spelled(word: str, value: Any) -> str:
     return canonical(_types(value) if word == "type" else value)
 
 
-def _fold_types(found: Schema, document: Document, depth: int) -> None:
+def _fold_types(found: Schema, document: Document, within: frozenset[int]) -> None:
     """`anyOf` over different types as one schema: each type has words of its own, which do not touch the others."""
-    parts = [normal(part, document, depth - 1) for part in found.get("anyOf", ())]
+    parts = [normal(part, document, within) for part in found.get("anyOf", ())]
     if not parts or any("type" not in part for part in parts) or "type" in found:
         return
     merged: Schema = {"type": []}

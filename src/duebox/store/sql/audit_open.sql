@@ -7,7 +7,8 @@ WITH head AS MATERIALIZED (
 )
 SELECT nextval(pg_get_serial_sequence('duebox_audit', 'id')), (extract(epoch FROM head.moment) * 1000000)::bigint,
        entry.changes::jsonb::text, entry.metadata::jsonb::text,
-       head.organization, head.sequence, head.hash, head.pruned_sequence, head.pruned_hash, head.seal
+       head.organization, coalesce(head.sequence, 0), coalesce(head.hash, ''), coalesce(head.pruned_sequence, 0),
+       coalesce(head.pruned_hash, ''), coalesce(head.seal, '')
 FROM unnest(%(organization)s::text[], %(changes)s::text[], %(metadata)s::text[])
      WITH ORDINALITY AS entry (organization, changes, metadata, position)
 JOIN head ON head.organization = entry.organization

@@ -3,7 +3,7 @@ SELECT head.organization, head.pruned_sequence, last.sequence
 FROM duebox_audit_head AS head
 CROSS JOIN LATERAL (
     SELECT entry.sequence FROM duebox_audit AS entry
-    WHERE entry.organization = head.organization
+    WHERE entry.organization = head.organization AND entry.sequence IS NOT NULL
       AND entry.recorded_at < coalesce(%(now)s::timestamptz, statement_timestamp()) - make_interval(years => %(years)s)
     ORDER BY entry.recorded_at DESC, entry.sequence DESC
     LIMIT 1

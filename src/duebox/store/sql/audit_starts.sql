@@ -8,6 +8,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT entry.sequence FROM duebox_audit AS entry
     WHERE entry.organization = chain.organization AND entry.recorded_at < %(since)s
+      AND entry.sequence IS NOT NULL
     ORDER BY entry.recorded_at DESC, entry.sequence DESC
     LIMIT 1
 ) AS last ON true

@@ -29,14 +29,8 @@ WITH holder AS MATERIALIZED (
     WHERE s.id = given.id AND s.revision = given.revision AND s.status = 'scheduled'
       AND s.id IN (SELECT id FROM free)
     RETURNING s.id
-), fact AS (
-    INSERT INTO duebox_event (
-        id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
-        correlation_id, causation_id, actor, producer, idempotency_key, data, metadata
-    )
-    SELECT given.id, type, version, to_timestamp(occurred), aggregate_type, aggregate_id, organization,
-           correlation, causation, actor, producer, key, data::jsonb, metadata::jsonb
-    FROM unnest(
+), given AS MATERIALIZED (
+    SELECT given.* FROM unnest(
         %(source)s::bigint[],
         %(id)s::uuid[], %(type)s::text[], %(version)s::smallint[], %(occurred)s::float8[],
         %(aggregate_type)s::text[], %(aggregate_id)s::text[], %(organization)s::text[],
@@ -47,9 +41,31 @@ WITH holder AS MATERIALIZED (
         correlation, causation, actor, producer, key, data, metadata
     )
     JOIN advanced ON advanced.id = given.source
+), fact AS (
+    INSERT INTO duebox_event (
+        id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
+        correlation_id, causation_id, actor, producer, idempotency_key, data, metadata
+    )
+    SELECT id, type, version, to_timestamp(occurred), aggregate_type, aggregate_id, organization,
+           correlation, causation, actor, producer, key, data::jsonb, metadata::jsonb
+    FROM given
+    WHERE NOT starts_with(type, 'public.')
     ORDER BY type, key
     ON CONFLICT (type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING id
+), twin AS (
+    -- What others may see of an event goes with it, or not at all.
+    INSERT INTO duebox_event (
+        id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
+        correlation_id, causation_id, actor, producer, data, metadata
+    )
+    SELECT given.id, type, version, to_timestamp(occurred), aggregate_type, aggregate_id, organization,
+           correlation, causation, actor, producer, data::jsonb, metadata::jsonb
+    FROM given JOIN fact ON fact.id = given.causation
+    WHERE starts_with(type, 'public.')
+    RETURNING id
+), stored AS (
+    SELECT id FROM fact UNION ALL SELECT id FROM twin
 ), routed AS (
     INSERT INTO duebox_delivery (event_id, subscriber, stream, due_at, lease)
     SELECT route.event_id, route.subscriber, route.stream, coalesce(%(now)s::timestamptz, statement_timestamp()),
@@ -57,7 +73,7 @@ WITH holder AS MATERIALIZED (
     FROM unnest(
              %(route_event)s::uuid[], %(route_subscriber)s::text[], %(route_stream)s::text[], %(route_mine)s::bool[]
          ) WITH ORDINALITY AS route (event_id, subscriber, stream, mine, position)
-    JOIN fact ON fact.id = route.event_id
+    JOIN stored ON stored.id = route.event_id
     ORDER BY route.position
     RETURNING id, event_id, subscriber, due_at, lease
 ), woken AS (
@@ -65,6 +81,6 @@ WITH holder AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM routed WHERE lease IS NULL)
       AND EXISTS (SELECT FROM duebox_worker WHERE listening AND expires_at > statement_timestamp())
 )
-SELECT fact.id::text, routed.id, routed.subscriber, date_part('epoch', routed.due_at), routed.lease,
+SELECT stored.id::text, routed.id, routed.subscriber, date_part('epoch', routed.due_at), routed.lease,
        (SELECT count(*) FROM woken)
-FROM fact LEFT JOIN routed ON routed.event_id = fact.id
+FROM stored LEFT JOIN routed ON routed.event_id = stored.id

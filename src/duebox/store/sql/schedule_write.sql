@@ -29,7 +29,7 @@ WITH written AS (
         aggregate_id = excluded.aggregate_id, organization = excluded.organization,
         correlation_id = excluded.correlation_id, actor = excluded.actor, data = excluded.data,
         metadata = excluded.metadata, revision = s.revision + 1, updated_at = excluded.updated_at
-    RETURNING id, key, due_at
+    RETURNING due_at
 ), woken AS (
     SELECT pg_notify('duebox', '')
     WHERE EXISTS (
@@ -38,4 +38,4 @@ WITH written AS (
         )
       AND EXISTS (SELECT FROM duebox_worker WHERE listening AND expires_at > statement_timestamp())
 )
-SELECT written.key, written.id, (SELECT count(*) FROM woken) FROM written
+SELECT (SELECT count(*) FROM written), (SELECT count(*) FROM woken)
