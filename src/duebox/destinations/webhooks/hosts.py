@@ -39,9 +39,17 @@ def _bracketed(text: str) -> str:
     inside = text[1:-1] if text.endswith("]") else ""
     try:
         # A zone, as in fe80::1%eth0, names a card of this machine, which no stranger can know.
-        return IPv6Address(inside if "%" not in inside else "").compressed
+        return _one_spelling(IPv6Address(inside if "%" not in inside else ""))
     except ValueError:
         raise Blocked("The host of the URL is not an IPv6 address; write it as [2001:db8::1].") from None
+
+
+def _one_spelling(address: IPv6Address) -> str:
+    """As Python before 3.13 writes it, which since then has another way for IPv4 inside of IPv6."""
+    if address.ipv4_mapped is None:
+        return address.compressed
+    high, low = divmod(int(address.ipv4_mapped), 1 << 16)
+    return f"::ffff:{high:x}:{low:x}"
 
 
 def _dotted(labels: list[str]) -> str:
