@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def lease():
-    made = Lease("default", 1.0, 3, Clock(), probe=False)
+    made = Lease("default", 4.0, 3, Clock(), probe=False)
     made.start()
     yield made
     made.stop()
