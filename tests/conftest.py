@@ -14,8 +14,11 @@ from django.db import connections
 import duebox
 from duebox import subscribers
 from duebox.contracts import types
+from duebox.testing import travel
 from duebox.worker.loop import Worker
 from duebox.worker.tidy import close_connections
+from tests.app import planned
+from tests.app.people import Appointment, Person
 from tests.database import clone, drop, template
 from tests.support import connection_params, eventually
 
@@ -74,6 +77,41 @@ def declare() -> Iterator[Callable[..., Any]]:
     yield duebox.event
     for name in {each.name for each in types.declared()} - before:
         types.forget(name)
+
+
+@pytest.fixture
+def forget_plans() -> Iterator[None]:
+    """Plans that a test declares are forgotten after it."""
+    with planned.forgetting():
+        yield
+
+
+@pytest.fixture
+def trip() -> Iterator[Any]:
+    """A journey that begins in March, four weeks before summer time does in London."""
+    with travel(planned.utc("2026-03-01 00:00")) as traveller:
+        yield traveller
+
+
+@pytest.fixture
+def ann(trip: Any) -> Person:
+    return Person.objects.create()
+
+
+@pytest.fixture
+def reminders(trip: Any) -> Any:
+    return planned.declare(planned.Reminders)
+
+
+@pytest.fixture
+def birthdays(trip: Any) -> Any:
+    return planned.declare(planned.Birthdays)
+
+
+@pytest.fixture
+def booked(reminders: Any, ann: Person) -> Appointment:
+    """At ten in the morning of Ann's London, on the day on which summer time begins."""
+    return Appointment.objects.create(person=ann, starts_at=planned.SUNDAY)
 
 
 @pytest.fixture

@@ -34,6 +34,10 @@ def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     return found
 
 
+def queries(captured: Any) -> list[str]:
+    return [query["sql"] for query in captured.captured_queries]
+
+
 def a_lease(seconds: float = 60.0, using: str = "default") -> int:
     return leases.take(using, seconds)
 

@@ -12,15 +12,9 @@ from duebox.models import Schedule
 from duebox.testing import travel
 from duebox.when import anniversary, days, hours, weeks
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, utc
 
-SUNDAY = utc("2026-03-29 09:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
+pytestmark = pytest.mark.usefixtures("forget_plans")
 
 
 @pytest.fixture

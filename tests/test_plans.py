@@ -13,56 +13,25 @@ from django.test.utils import CaptureQueriesContext
 
 import duebox
 from duebox.models import Schedule, Trail
-from duebox.testing import assert_emitted, travel
+from duebox.testing import assert_emitted
 from duebox.when import UnknownZone, UnresolvedTime, days, hours, minutes
 from tests.app.people import Appointment, Device, Emergency, Person, Room, Surgery
-from tests.app.planned import Birthdays, Reminders, declare, fired, forgetting, live, revisions, statuses, trail, utc
-from tests.support import undone
+from tests.app.planned import (
+    SUNDAY,
+    Birthdays,
+    Reminders,
+    declare,
+    fired,
+    live,
+    reminding,
+    revisions,
+    statuses,
+    trail,
+    utc,
+)
+from tests.support import queries, undone
 
-pytestmark = pytest.mark.django_db
-# Summer time begins in London on Sunday, March 29th, at 01:00.
-SUNDAY = utc("2026-03-29 09:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
-
-
-@pytest.fixture
-def trip():
-    with travel(utc("2026-03-01 00:00")) as traveller:
-        yield traveller
-
-
-@pytest.fixture
-def ann(trip):
-    return Person.objects.create()
-
-
-@pytest.fixture
-def reminders(trip):
-    return declare(Reminders)
-
-
-@pytest.fixture
-def birthdays(trip):
-    return declare(Birthdays)
-
-
-@pytest.fixture
-def booked(reminders, ann):
-    """At ten in the morning of Ann's London, on the day on which summer time begins."""
-    return Appointment.objects.create(person=ann, starts_at=SUNDAY)
-
-
-def reminding(*offsets, **parts):
-    return declare(Reminders, offsets=offsets, **parts)
-
-
-def queries(captured):
-    return [query["sql"] for query in captured.captured_queries]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 
 
 # What is planned

@@ -7,29 +7,11 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from duebox.models import Trail
-from duebox.testing import travel
 from duebox.when import anniversary, cron, rrule
 from tests.app.people import Person
-from tests.app.planned import Birthdays, declare, fired, forgetting, live, statuses, utc
+from tests.app.planned import Birthdays, declare, fired, live, statuses, utc
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
-
-
-@pytest.fixture
-def trip():
-    with travel(utc("2026-03-01 00:00")) as traveller:
-        yield traveller
-
-
-@pytest.fixture
-def birthdays(trip):
-    return declare(Birthdays)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 
 
 # Birthdays

@@ -9,55 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from duebox.models import Event, Trail
-from duebox.testing import travel
 from duebox.when import CatchUp, days, hours, minutes, months
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, fired, forgetting, live, statuses, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, fired, live, reminding, statuses, trail, utc
+from tests.support import queries
 
-pytestmark = pytest.mark.django_db
-# Summer time begins in London on Sunday, March 29th, at 01:00.
-SUNDAY = utc("2026-03-29 09:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
-
-
-@pytest.fixture
-def trip():
-    with travel(utc("2026-03-01 00:00")) as traveller:
-        yield traveller
-
-
-@pytest.fixture
-def ann(trip):
-    return Person.objects.create()
-
-
-@pytest.fixture
-def reminders(trip):
-    return declare(Reminders)
-
-
-@pytest.fixture
-def birthdays(trip):
-    return declare(Birthdays)
-
-
-@pytest.fixture
-def booked(reminders, ann):
-    """At ten in the morning of Ann's London, on the day on which summer time begins."""
-    return Appointment.objects.create(person=ann, starts_at=SUNDAY)
-
-
-def reminding(*offsets, **parts):
-    return declare(Reminders, offsets=offsets, **parts)
-
-
-def queries(captured):
-    return [query["sql"] for query in captured.captured_queries]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 
 
 # Too late

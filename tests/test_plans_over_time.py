@@ -22,14 +22,8 @@ from tests.app.people import Appointment, Person
 from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, mark, utc
 from tests.support import examples
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
 
 
 # One appointment, and everything that can happen to it

@@ -25,9 +25,9 @@ from duebox.upkeep import prepare_upkeep
 from duebox.when import CatchUp, Timetable, daily, days, hours, minutes, zones
 from duebox.worker.tidy import close_connections
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, fired, forgetting, live, revisions, statuses, trail, utc
+from tests.app.planned import Birthdays, Reminders, declare, fired, live, revisions, statuses, trail, utc
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 VANCOUVER = "America/Vancouver"
 OLD_VANCOUVER = Path(__file__).parent / "vectors" / "zones" / "2025b" / "America" / "Vancouver"
 WALL = datetime(2026, 11, 15, 9)
@@ -48,12 +48,6 @@ def built(folder, release, **replaced):
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
     return built(tmp_path_factory.mktemp("2025b"), "2025b", Vancouver=OLD_VANCOUVER)
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
 
 
 @pytest.fixture

@@ -11,36 +11,12 @@ from django.test.utils import CaptureQueriesContext
 import duebox
 from duebox import syncing
 from duebox.models import Schedule, Trail
-from duebox.testing import travel
 from duebox.when import days
 from tests.app.people import Appointment, Device, Person
-from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, revisions, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, trail, utc
 
-pytestmark = pytest.mark.django_db
-SUNDAY = utc("2026-03-29 09:00")
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 BIRTHDAY = utc("2026-06-15 08:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
-
-
-@pytest.fixture
-def trip():
-    with travel(utc("2026-03-01 00:00")) as traveller:
-        yield traveller
-
-
-@pytest.fixture
-def birthdays(trip):
-    return declare(Birthdays)
-
-
-@pytest.fixture
-def reminders(trip):
-    return declare(Reminders)
 
 
 @pytest.fixture

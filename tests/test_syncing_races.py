@@ -16,17 +16,11 @@ from duebox.models import Event, Schedule
 from duebox.testing import travel
 from duebox.worker.tidy import close_connections
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, utc
+from tests.app.planned import Birthdays, Reminders, declare, live, utc
 from tests.support import Undo, eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forget_plans")]
 LONDON, TOKYO = utc("2026-06-15 08:00"), utc("2026-06-15 00:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
 
 
 @pytest.fixture

@@ -11,28 +11,16 @@ from duebox.models import Event, Schedule
 from duebox.testing import drain, travel
 from duebox.upkeep import RECONCILE_KEY, prepare_upkeep
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, forgetting, live, revisions, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, trail, utc
 from tests.support import eventually
 
-pytestmark = pytest.mark.django_db
-SUNDAY = utc("2026-03-29 09:00")
-
-
-@pytest.fixture(autouse=True)
-def _forget_plans():
-    with forgetting():
-        yield
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 
 
 @pytest.fixture
 def trip():
     with travel(utc("2026-03-01 05:00")) as traveller:
         yield traveller
-
-
-@pytest.fixture
-def birthdays(trip):
-    return declare(Birthdays)
 
 
 @pytest.fixture

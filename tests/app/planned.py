@@ -75,6 +75,15 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
+# Nine o'clock UTC on the day on which summer time begins in London, at 01:00.
+SUNDAY = utc("2026-03-29 09:00")
+
+
+def reminding(*offsets: Any, **parts: Any) -> Any:
+    """Reminders of appointments at these offsets."""
+    return declare(Reminders, offsets=offsets, **parts)
+
+
 def mark(key: str) -> str:
     """Which of a row's schedules it is: an offset such as -P1D, or nothing for the only one."""
     return key.split(":", 2)[2] if key.count(":") > 1 else ""
