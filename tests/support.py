@@ -24,7 +24,7 @@ def examples(many: int) -> int:
     return many if os.environ.get("DUEBOX_TEST_THOROUGH") else many // 3
 
 
-def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 30.0) -> Any:
     """What `check` gives once it gives something; fails when the time is over."""
     deadline = time.monotonic() + seconds
     while not (found := check()):

@@ -25,6 +25,8 @@ from tests.contracts.catalogue import declare_all
 
 pytestmark = pytest.mark.django_db(databases=["default", "other"])
 HERE = Path(__file__).parent
+MIGRATIONS = sorted(path.stem for path in Path(duebox.__file__).parent.glob("migrations/0*.py"))
+TABLES = [model._meta.db_table for model in apps.get_app_config("duebox").get_models()]
 LIKE_TOKYO = {"Europe/Paris": "Asia/Tokyo"}
 ANY_TYPE = {"UNDECLARED": "allow"}
 
@@ -110,7 +112,7 @@ def test_W004_a_missing_migration_is_a_warning_with_the_command():
     assert found(databases=["default"]) == [
         (
             "duebox.W004",
-            "Database 'default' lacks the Duebox migrations 0001_initial, 0002_emit, 0003_schedules, 0004_audit.",
+            f"Database 'default' lacks the Duebox migrations {', '.join(MIGRATIONS)}.",
             "Run: manage.py migrate duebox --database default",
         )
     ]
@@ -119,11 +121,10 @@ def test_W004_a_missing_migration_is_a_warning_with_the_command():
 @pytest.mark.django_db
 def test_migrate_is_not_stopped_by_the_check_for_migrations():
     with connections["default"].cursor() as cursor:
-        cursor.execute(
-            "DROP TABLE duebox_event, duebox_delivery, duebox_attempt, duebox_worker, duebox_schedule, duebox_trail, "
-            "duebox_audit, duebox_audit_head CASCADE"
-        )
-        cursor.execute("DROP FUNCTION duebox_refuse_update, duebox_audit_refuse, duebox_audit_refuse_unpruned")
+        cursor.execute(f"DROP TABLE {', '.join(TABLES)} CASCADE")
+        cursor.execute("SELECT proname FROM pg_proc WHERE proname LIKE 'duebox%'")
+        for (name,) in cursor.fetchall():
+            cursor.execute(f"DROP FUNCTION {name} CASCADE")
         cursor.execute("DELETE FROM django_migrations WHERE app = 'duebox'")
     call_command("migrate", "duebox", skip_checks=False, stdout=StringIO(), stderr=StringIO())
     assert found(databases=["default"]) == []

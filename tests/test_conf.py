@@ -4,6 +4,12 @@ import pytest
 
 from duebox.conf import NAMES, Settings, conf, mistakes
 
+NEW_KEY = (
+    "It must be a text of at least 32 characters; make one with: "
+    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+)
+REDIS = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
+
 
 def test_without_a_setting_everything_has_a_default(settings):
     settings.DUEBOX = {}
@@ -43,7 +49,10 @@ def test_an_unknown_key_that_resembles_none_lists_them_all(settings):
         ({"TRUSTED_PROXIES": -1}, "It must be 0 or more: how many proxies of yours."),
         ({"TRUST_TRACEPARENT": 1}, "It must be a bool; the default is False."),
         ({"AUDIT_YEARS": 0}, "It must be above 0; the default is 7."),
-        ({"MODE": "outline"}, "It must be one of worker, inline."),
+        ({"MODE": "outline"}, "It must be one of worker, inline, celery."),
+        ({"POLL_SECONDS": float("nan")}, "It must be above 0; the default is 1.0."),
+        ({"LEASE_SECONDS": float("inf")}, "It must be above 0; the default is 10.0."),
+        ({"DEAD_LETTER_MAIL": ["ops@example.com", 5]}, "It must be True, False or a list of addresses."),
     ],
 )
 def test_a_bad_value_is_a_mistake_with_what_it_must_be(settings, given, hint):
@@ -61,11 +70,53 @@ def test_a_bad_value_is_a_mistake_with_what_it_must_be(settings, given, hint):
             "DUEBOX['AUDIT_KEY_FALLBACKS'] is a str.",
             "It must be a list; the default is [].",
         ),
+        (
+            {"AUDIT_KEY_FALLBACKS": ["hush", b"hush"]},
+            "DUEBOX['AUDIT_KEY_FALLBACKS'][1] is a bytes.",
+            "It must be a text, as AUDIT_KEY is.",
+        ),
+        ({"WEBHOOK_KEYS": ["k" * 32, "hush"]}, "DUEBOX['WEBHOOK_KEYS'][1] is a text of 4 characters.", NEW_KEY),
+        ({"WEBHOOK_KEYS": [b"k" * 32]}, "DUEBOX['WEBHOOK_KEYS'][0] is a bytes.", NEW_KEY),
+        ({"REDIS_URL": "foo"}, "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.", REDIS),
+        (
+            {"REDIS_URL": "http://hush@cache:6379/0"},
+            "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.",
+            REDIS,
+        ),
+        (
+            {"REDIS_URL": "redis://:hush@cache:port/0"},
+            "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.",
+            REDIS,
+        ),
+        ({"REDIS_URL": "redis://[cache"}, "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.", REDIS),
+        ({"REDIS_URL": "unix://"}, "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.", REDIS),
     ],
 )
 def test_a_bad_value_that_is_secret_is_not_quoted(settings, given, message, hint):
     settings.DUEBOX = given
     assert mistakes() == [(message, hint)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://localhost:6379/0", "redis://cache", "redis://", "rediss://user:pass@cache:6380/1?ssl_cert_reqs=none",
+     "unix:///run/redis.sock?db=1"],
+)  # fmt: skip
+def test_whatever_the_driver_takes_is_the_url_of_a_redis(settings, url):
+    settings.DUEBOX = {"REDIS_URL": url}
+    assert mistakes() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"APP": 5}, "DUEBOX['CELERY']['APP'] is 5."),
+        ({"QUEUE": None}, "DUEBOX['CELERY']['QUEUE'] is None."),
+    ],
+)
+def test_what_is_said_about_celery_are_texts(settings, given, message):
+    settings.DUEBOX = {"CELERY": given}
+    assert [said for said, _ in mistakes()] == [message]
 
 
 @pytest.mark.parametrize("given", [["THREADS"], None, "worker"])

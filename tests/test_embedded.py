@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 
 import psycopg
@@ -33,6 +35,35 @@ def test_it_is_a_durable_postgresql_that_is_found_again_and_stops_when_told(tmp_
         server.stop()
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(url).close()
+
+
+@pytest.mark.parametrize("left", ["", "[1, 2", "7", "null", '["x", 4194305]'])
+def test_a_list_of_users_that_a_crash_cut_off_stops_nobody(tmp_path, left):
+    users = tmp_path / ".handle_pids.json"
+    users.write_text(left)
+    embedded._forget_the_dead(tmp_path)
+    assert users.read_text() == "[]"
+
+
+def test_a_process_that_is_killed_while_it_signs_in_leaves_the_list_as_it_was(tmp_path):
+    """The package's own way empties the file first."""
+    users = tmp_path / ".handle_pids.json"
+    users.write_text("[1]")
+    code = """
+import os, pathlib, signal, sys
+from duebox import embedded
+
+real = pathlib.Path.write_text
+def killed(self, text, *args, **options):
+    real(self, "")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pathlib.Path.write_text = killed
+embedded._package().utils.DiskList(pathlib.Path(sys.argv[1])).get_and_add(2)
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(users)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert users.read_text() == "[1]"
 
 
 def test_where_the_package_is_missing_the_answer_is_how_to_get_it(tmp_path, monkeypatch):

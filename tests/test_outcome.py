@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebox import Discard, Permanent, Retry, Snooze
+from duebox.exceptions import Throttled
 from duebox.outcome import Dead, Retried
 
 
@@ -108,3 +109,22 @@ def test_snooze_takes_an_aware_datetime_and_a_timedelta():
 def test_discard_refuses_a_reason_that_is_no_text():
     with pytest.raises(TypeError, match=r"Discard\(reason=42\)"):
         Discard(42)
+
+
+def test_a_destination_that_is_too_busy_burns_no_attempt_and_is_asked_again_when_it_says():
+    outcome = Retry(limit=0).outcome(Throttled("busy", seconds=7), 1, age=10.0)
+    assert (outcome.after_seconds, outcome.burns) == (7, False)
+
+
+def test_one_that_does_not_say_for_how_long_is_asked_ever_more_seldom():
+    retry = Retry(first=60, jitter=0)
+    waits = [retry.outcome(Throttled("busy"), 1, age=age).after_seconds for age in (0, 800, 4_000, 80_000)]
+    assert waits == [60, 100, 480, 480]
+
+
+def test_nobody_is_put_off_for_ever():
+    week = Retry(delays=(86_400,) * 7)
+    assert not week.outcome(Throttled("busy", seconds=7), 8, age=6 * 86_400).burns
+    assert isinstance(week.outcome(Throttled("busy", seconds=7), 8, age=8 * 86_400), Dead)
+    assert week.outcome(Throttled("busy", seconds=7), 1, age=8 * 86_400).burns
+    assert isinstance(Retry().outcome(Throttled("busy"), 4, age=86_401), Dead)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 import duebox
 from duebox import clock
-from duebox.contracts import PII, types
+from duebox.contracts import PII, cloudevents, types
 from duebox.exceptions import IdempotencyConflict, InvalidEvent, InvalidPayload, UndeclaredEvent
 from duebox.models import Delivery, Event
 from duebox.testing import captured, drain, travel
@@ -242,3 +242,18 @@ def test_what_was_scheduled_before_its_type_had_a_twin_fires_without_one(declare
 def test_the_database_itself_takes_no_public_event_without_an_organization():
     with pytest.raises(IntegrityError, match="duebox_event_public_has_organization"), transaction.atomic():
         Event.objects.create(type="public.member.invited", occurred_at=clock.now())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("undeclared", ["allow", "refuse"])
+def test_nobody_else_emits_the_events_of_duebox_itself(settings, undeclared):
+    """Some of them make the engine do something, and what a stranger sends may choose its own type."""
+    settings.DUEBOX = {"UNDECLARED": undeclared}
+    with pytest.raises(InvalidEvent, match="begins as the events of Duebox itself do"):
+        duebox.emit("duebox.task", {"task": "os.getcwd", "args": [], "kwargs": {}})
+    with pytest.raises(InvalidEvent, match="begins as the events of Duebox itself do"):
+        duebox.schedule("duebox.sweep.due", {"sweep": "x"}, at=datetime(2099, 1, 1), zone="UTC")
+    stranger = {"specversion": "1.0", "id": "1", "source": "/x", "type": "com.example.duebox.task", "data": {}}
+    with pytest.raises(InvalidEvent, match="begins as the events of Duebox itself do"):
+        duebox.emit(**cloudevents.read_structured(stranger, prefix="com.example"))
+    assert not Event.objects.exists()

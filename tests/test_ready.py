@@ -55,7 +55,7 @@ def test_an_emit_in_a_project_without_the_app_says_to_install_it():
 @pytest.mark.parametrize("act", [lambda: duebox.emit("a.b"), drain], ids=["emit", "drain"])
 def test_missing_tables_are_answered_with_the_migrate_command(act):
     with connections["default"].cursor() as cursor:
-        cursor.execute("DROP TABLE duebox_event, duebox_delivery, duebox_worker")
+        cursor.execute("DROP TABLE duebox_event, duebox_delivery, duebox_worker CASCADE")
     repair = r"lacks the Duebox tables .*run: manage.py migrate duebox --database default"
     with pytest.raises(NotReady, match=repair), transaction.atomic():
         act()
@@ -64,6 +64,6 @@ def test_missing_tables_are_answered_with_the_migrate_command(act):
 @pytest.mark.django_db(databases=["default", "other"])
 def test_the_migrate_command_names_the_alias_that_lacks_the_tables():
     with connections["other"].cursor() as cursor:
-        cursor.execute("ALTER TABLE duebox_event DROP COLUMN metadata")
+        cursor.execute("ALTER TABLE duebox_event DROP COLUMN metadata CASCADE")
     with pytest.raises(NotReady, match="migrate duebox --database other"), transaction.atomic(using="other"):
         duebox.emit("a.b", using="other")

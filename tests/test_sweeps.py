@@ -17,6 +17,7 @@ import duebox
 from duebox import clock, sweeps, when
 from duebox.exceptions import InvalidPlan
 from duebox.models import Event, Schedule, Trail
+from duebox.promise import Own
 from duebox.sweeps import Sweep, ensure_schedules
 from duebox.testing import drain, travel
 from duebox.worker.tidy import close_connections
@@ -573,7 +574,7 @@ def test_a_sweep_with_a_zone_of_its_own_keeps_it():
 
 
 def test_a_run_of_an_unknown_sweep_is_tried_again_and_says_what_to_do():
-    duebox.emit("duebox.sweep.due", {"sweep": "gone.Sweep"})
+    duebox.emit(Own("duebox.sweep.due"), {"sweep": "gone.Sweep"})
     drained = drain(raises=False)
     assert drained.retried == 1
     assert str(drained.errors[0]) == (
@@ -585,7 +586,7 @@ def test_a_run_of_an_unknown_sweep_is_tried_again_and_says_what_to_do():
 @pytest.mark.django_db(databases=["default", "other"])
 def test_a_scheduled_run_stays_in_the_database_that_is_served(due_tasks):
     Task.objects.using("other").create(due_at=clock.now() + timedelta(hours=1))
-    duebox.emit("duebox.sweep.due", {"sweep": "app.DueTasks"}, using="other")
+    duebox.emit(Own("duebox.sweep.due"), {"sweep": "app.DueTasks"}, using="other")
     drain(using="other")
     assert Event.objects.using("other").filter(type="task.due_soon").count() == 1
 
@@ -594,7 +595,7 @@ def test_a_scheduled_run_stays_in_the_database_that_is_served(due_tasks):
 def test_a_worker_runs_a_sweep(hire, due_tasks):
     tasks(30)
     hire()
-    duebox.emit("duebox.sweep.due", {"sweep": "app.DueTasks"})
+    duebox.emit(Own("duebox.sweep.due"), {"sweep": "app.DueTasks"})
     eventually(lambda: Event.objects.filter(type="task.due_soon").count() == 30)
 
 

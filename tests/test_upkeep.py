@@ -1,15 +1,21 @@
-"""What the engine does for itself: plans are compared with their rows now and then, and nobody has to think of it."""
+"""What the engine does for itself: plans are compared with their rows now and then, what is old is forgotten, and
+nobody has to think of it."""
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
 import duebox
-from duebox.models import Event, Schedule
+from duebox import clock
+from duebox.models import Event, Receipt, Schedule
+from duebox.store import webhooks
 from duebox.testing import drain, travel
-from duebox.upkeep import RECONCILE_KEY, prepare_upkeep
+from duebox.upkeep import RECONCILE_KEY, forget_receipts, prepare_upkeep
+from duebox.worker.loop import Worker
 from tests.app.people import Appointment, Person
 from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, trail, utc
 from tests.support import eventually
@@ -153,3 +159,76 @@ def test_a_real_worker_prepares_it(hire):
     declare(Birthdays)
     hire()
     eventually(lambda: Schedule.objects.filter(key=RECONCILE_KEY, status="scheduled").exists())
+
+
+def received(days, *ids):
+    """Webhooks that came so many days ago."""
+    at = clock.now() - timedelta(days=days)
+    Receipt.objects.bulk_create(Receipt(source="acme", webhook_id=each, received_at=at) for each in ids)
+
+
+def remembered():
+    return set(Receipt.objects.values_list("webhook_id", flat=True))
+
+
+def test_webhooks_received_long_ago_are_forgotten_some_at_a_time(monkeypatch):
+    monkeypatch.setattr(webhooks, "SOME", 2)
+    received(8, "a", "b", "c")
+    received(6, "young")
+    assert forget_receipts("default")
+    assert len(remembered()) == 2
+    assert not forget_receipts("default")
+    assert remembered() == {"young"}
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+def test_those_of_another_database_are_forgotten_there():
+    received(8, "a")
+    assert not forget_receipts("other")
+    assert remembered() == {"a"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_another_holds_is_not_waited_for(elsewhere):
+    received(8, "a", "b")
+    elsewhere.execute("SELECT FROM duebox_receipt WHERE webhook_id = 'a' FOR UPDATE")
+    assert not forget_receipts("default")
+    assert remembered() == {"a"}
+    elsewhere.execute("LOCK TABLE duebox_receipt IN SHARE MODE")  # as while an index is made
+    started = time.monotonic()
+    assert not forget_receipts("default")
+    assert time.monotonic() - started < 5
+    elsewhere.rollback()
+    assert remembered() == {"a"}
+    forget_receipts("default")
+    assert remembered() == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_may_not_delete_is_told_and_the_heart_beats_on(caplog):
+    received(8, "a")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE duebox_receipt RENAME TO elsewhere")
+    try:
+        assert not forget_receipts("default")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE elsewhere RENAME TO duebox_receipt")
+    assert "receipts are kept" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_real_worker_forgets_all_that_is_old_beat_by_beat(hire, settings, monkeypatch):
+    monkeypatch.setattr(webhooks, "SOME", 2)
+    settings.DUEBOX = {**settings.DUEBOX, "LEASE_SECONDS": 2.0}
+    received(8, "a", "b", "c", "d", "e")
+    received(6, "young")
+    hire()
+    eventually(lambda: remembered() == {"young"})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_only_does_what_is_due_forgets_as_well():
+    received(8, "a")
+    Worker(until_idle=True).run()
+    assert remembered() == set()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from math import inf
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
@@ -35,17 +38,34 @@ class Settings:
     AUDIT_KEY: str = ""
     AUDIT_KEY_FALLBACKS: list[str] = field(default_factory=list)
     AUDIT_YEARS: int = 7
+    DESTINATIONS: dict[str, Any] = field(default_factory=dict)
+    ROUTES: list[dict[str, Any]] = field(default_factory=list)
+    COURIERS: int = 32
+    REDIS_URL: str = ""
+    WEBHOOK_KEYS: list[str] = field(default_factory=list)
+    DEAD_LETTER_MAIL: bool | list[str] = False
+    CELERY: dict[str, Any] = field(default_factory=dict)
 
 
 NAMES = tuple(field.name for field in fields(Settings))
-MODES = ("worker", "inline")
+MODES = ("worker", "inline", "celery")
+OF_CELERY = ("APP", "QUEUE")
 TZ_SOURCES = ("tzdata", "system")
 UNDECLARED = ("refuse", "allow")
 _POSITIVE = (
     "PAYLOAD_LIMIT_BYTES", "PAYLOAD_DEPTH", "THREADS", "BATCH_SIZE",
     "POLL_SECONDS", "LEASE_SECONDS", "RESCUE_LIMIT", "SHUTDOWN_SECONDS", "AUDIT_YEARS",
+    "COURIERS",
 )  # fmt: skip
-_SECRET = ("AUDIT_KEY", "AUDIT_KEY_FALLBACKS")  # not to be quoted in a message
+# Not to be quoted in a message.
+_SECRET = ("AUDIT_KEY", "AUDIT_KEY_FALLBACKS", "DESTINATIONS", "WEBHOOK_KEYS", "REDIS_URL")
+_EITHER: dict[str, tuple[type, ...]] = {"DEAD_LETTER_MAIL": (bool, list)}
+SHORTEST_KEY = 32
+_NEW_KEY = (
+    f"It must be a text of at least {SHORTEST_KEY} characters; make one with: "
+    "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+)
+_REDIS_URL = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
 _cached: Settings | None = None
 
 
@@ -63,7 +83,7 @@ def mistakes() -> list[tuple[str, str]]:
     given = getattr(django_settings, "DUEBOX", {})
     if not isinstance(given, dict):
         return [(f"DUEBOX is {given!r}.", "DUEBOX must be a dict, such as DUEBOX = {'THREADS': 8}.")]
-    return [*_unknown_keys(given), *_bad_values(given)]
+    return [*_unknown_keys(given), *_bad_values(given), *_bad_texts(given)]
 
 
 def _unknown_keys(given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -80,21 +100,26 @@ def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     for name, default in asdict(Settings()).items():
         value = given.get(name, default)
-        wanted = (int, float) if isinstance(default, float) else type(default)
+        wanted: Any = _EITHER.get(name) or ((int, float) if isinstance(default, float) else type(default))
         if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
             kind = "number" if isinstance(default, float) else type(default).__name__
             told = f"a {type(value).__name__}" if name in _SECRET else repr(value)
             found.append((f"DUEBOX[{name!r}] is {told}.", f"It must be a {kind}; the default is {default!r}."))
-        elif name in _POSITIVE and float(value) <= 0:
+        elif name in _POSITIVE and not 0 < value < inf:
             found.append((f"DUEBOX[{name!r}] is {value!r}.", f"It must be above 0; the default is {default!r}."))
     if isinstance(hours := given.get("RECONCILE_HOURS"), int) and hours < 0:
         found.append((f"DUEBOX['RECONCILE_HOURS'] is {hours}.", "It must be above 0, or 0 to compare only by hand."))
     if isinstance(proxies := given.get("TRUSTED_PROXIES"), int) and proxies < 0:
         found.append((f"DUEBOX['TRUSTED_PROXIES'] is {proxies}.", "It must be 0 or more: how many proxies of yours."))
+    if given.get("DEAD_LETTER_MAIL") is True and not getattr(django_settings, "ADMINS", ()):
+        hint = "Fill ADMINS, or name the addresses here: DEAD_LETTER_MAIL = ['ops@example.com']."
+        found.append(("DUEBOX['DEAD_LETTER_MAIL'] is True, but ADMINS is empty.", hint))
     if given.get("RESCUE_LIMIT") == 1:
         found.append(("DUEBOX['RESCUE_LIMIT'] is 1.", "It must be 2 or more: the last chance is run alone."))
     if given.get("MODE", "worker") not in MODES:
         found.append((f"DUEBOX['MODE'] is {given['MODE']!r}.", f"It must be one of {', '.join(MODES)}."))
+    if isinstance(celery := given.get("CELERY"), dict) and (unknown := set(celery) - set(OF_CELERY)):
+        found.append((f"DUEBOX['CELERY'] has {sorted(map(str, unknown))}.", f"Known are {', '.join(OF_CELERY)}."))
     if given.get("UNDECLARED", "refuse") not in UNDECLARED:
         found.append(
             (f"DUEBOX['UNDECLARED'] is {given['UNDECLARED']!r}.", f"It must be one of {', '.join(UNDECLARED)}.")
@@ -102,6 +127,45 @@ def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
     if given.get("TZ_SOURCE", "tzdata") not in TZ_SOURCES:
         found.append((f"DUEBOX['TZ_SOURCE'] is {given['TZ_SOURCE']!r}.", f"It must be one of {', '.join(TZ_SOURCES)}."))
     return found
+
+
+def _bad_texts(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is inside of lists and dicts, and has the right kind itself. Nothing secret is quoted."""
+    for index, each in enumerate(_within(given, "AUDIT_KEY_FALLBACKS", list)):
+        if not isinstance(each, str):
+            yield f"DUEBOX['AUDIT_KEY_FALLBACKS'][{index}] is a {_kind(each)}.", "It must be a text, as AUDIT_KEY is."
+    for index, each in enumerate(_within(given, "WEBHOOK_KEYS", list)):
+        if not isinstance(each, str) or len(each) < SHORTEST_KEY:
+            told = f"a text of {len(each)} characters" if isinstance(each, str) else f"a {_kind(each)}"
+            yield f"DUEBOX['WEBHOOK_KEYS'][{index}] is {told}.", _NEW_KEY
+    mail = given.get("DEAD_LETTER_MAIL")
+    if isinstance(mail, list) and not all(isinstance(each, str) for each in mail):
+        yield f"DUEBOX['DEAD_LETTER_MAIL'] is {mail!r}.", "It must be True, False or a list of addresses."
+    for name, value in _within(given, "CELERY", dict).items():
+        if name in OF_CELERY and not isinstance(value, str):
+            yield f"DUEBOX['CELERY'][{name!r}] is {value!r}.", "It must be a text; leave it out for the default."
+    if isinstance(url := given.get("REDIS_URL", ""), str) and url and not _is_of_redis(url):
+        yield "DUEBOX['REDIS_URL'] is a text that is not the URL of a Redis.", _REDIS_URL
+
+
+def _within(given: dict[str, Any], name: str, kind: type) -> Any:
+    value = given.get(name)
+    return value if isinstance(value, kind) else kind()
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _is_of_redis(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read when it is asked for
+    except ValueError:
+        return False
+    if not url.startswith(f"{parts.scheme}://"):
+        return False
+    return parts.scheme in ("redis", "rediss") or (parts.scheme == "unix" and bool(parts.path))
 
 
 def _forget(*, setting: str, **kwargs: Any) -> None:

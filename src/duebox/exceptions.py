@@ -11,6 +11,8 @@ DueboxError
 ├── InvalidPlan             a plan or a sweep is declared wrongly
 ├── InvalidSubscriber       a handler cannot be registered as given
 ├── InvalidAudit            an audit entry cannot be written, or a model not followed, as given
+├── InvalidDestination      a destination cannot be used as it is configured
+├── InvalidEndpoint         an endpoint of webhooks cannot be stored as given
 ├── InvalidPattern          a pattern of events cannot be meant as written; names the path
 ├── InvalidSecret           a webhook's secret or key cannot be used as given
 ├── InvalidSignature        what was received is not from whom it claims to be, or too old
@@ -18,11 +20,17 @@ DueboxError
 ├── NotReady                Duebox cannot run here yet; names the repair
 ├── LeaseLost               this worker no longer owns what it was working on
 ├── EndlessDrain            handlers kept emitting; a test would never end
+├── Undelivered             the other side did not take an event; another try may help
+│   └── Throttled           … and asks not to be tried again for a while
 └── Permanent               raise it in a handler: no retry can help
+    ├── Refused             the other side will never take this event
+    ├── TooLarge            an event is larger than the other side takes
     └── Blocked             a webhook may not be sent there
 """
 
 from __future__ import annotations
+
+A_DAY = 86_400.0
 
 
 class DueboxError(Exception):
@@ -88,6 +96,18 @@ class InvalidAudit(DueboxError, ValueError):
     """An audit entry cannot be written, or a model not followed, as given."""
 
 
+class InvalidDestination(DueboxError, ValueError):
+    """A destination cannot be used as it is configured."""
+
+
+class InvalidEndpoint(DueboxError, ValueError):
+    """An endpoint of webhooks cannot be stored as given."""
+
+
+class InvalidReplay(DueboxError, ValueError):
+    """Events cannot be sent again as asked."""
+
+
 class InvalidPattern(DueboxError, ValueError):
     """A pattern of events cannot be meant as written."""
 
@@ -124,8 +144,42 @@ class EndlessDrain(DueboxError, AssertionError):
     """Handlers kept emitting events that they react to."""
 
 
+class Undelivered(DueboxError):
+    """The other side did not take an event; another try may help. `status` is that of an HTTP answer."""
+
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(reason)
+
+
+class Throttled(Undelivered):
+    """The other side has too much to do, and says for how long it wants to be left alone: a day at most."""
+
+    def __init__(self, reason: str, *, seconds: float = 0.0, status: int | None = None) -> None:
+        self.seconds = min(max(0.0, seconds), A_DAY) if seconds == seconds else 0.0
+        super().__init__(reason, status=status)
+
+
 class Permanent(DueboxError):
     """Raise it in a handler when no retry can help: the delivery goes to the dead letters at once."""
+
+
+class Refused(Permanent):
+    """The other side will never take this event. `status` is that of an HTTP answer."""
+
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(reason)
+
+
+class TooLarge(Permanent):
+    """An event is larger than the other side takes."""
+
+    def __init__(self, size: int, limit: int, what: str = "The event") -> None:
+        self.size, self.limit = size, limit
+        super().__init__(
+            f"{what} has {size:,} bytes, and {limit:,} are allowed; keep large data elsewhere and send a reference."
+        )
 
 
 class Blocked(Permanent, ValueError):

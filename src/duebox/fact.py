@@ -45,6 +45,12 @@ class Fact:
         """False when `emit` found the first event under the same key and stored nothing."""
 
     @property
+    def row(self) -> FactRow:
+        """All columns by name, as they are stored."""
+        row = self._row
+        return row if isinstance(row, FactRow) else FactRow(*row)
+
+    @property
     def id(self) -> UUID:
         return UUID(self._row[0])
 

@@ -23,7 +23,7 @@ from duebox.ids import uuid7
 from duebox.promise import with_twins
 from duebox.store import schedules
 from duebox.store.schedules import DueSchedule, FiredDelivery, Route
-from duebox.subscribers import receivers_of
+from duebox.subscribers import receivers_for
 
 logger = logging.getLogger("duebox.worker")
 
@@ -104,7 +104,7 @@ def carry_out(
     routes = [
         Route(row.id, each.name, stream_of(row, each), each.name in mine and not each.ordered)
         for _, row in facts
-        for each in receivers_of(row.type)
+        for each in receivers_for(row)
     ]
     steps = [next_step(each) for each in decisions]
     rows = {row.id: row for _, row in facts}

@@ -1,16 +1,18 @@
 """How one delivery ended, as values.
 
-A handler returns nothing, `Snooze` or `Discard`, or raises; the worker turns that into one of the values here,
-and the store writes it down. Running and writing never mix.
+A handler returns nothing, `Snooze` or `Discard`, or raises; a destination answers with the same, and with `Delivered`
+where there is something to remember. The worker turns that into one of the values here, and the store writes it down.
+Running and writing never mix.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from duebox.exceptions import Permanent
+from duebox.exceptions import A_DAY, Permanent, Throttled
 
 Errors = tuple[type[BaseException], ...]
 
@@ -51,12 +53,27 @@ class Discard:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """Return it where the answer of the other side is worth keeping: it goes into the history."""
+
+    note: str = ""
+    status: int | None = None
+    """Of an HTTP answer."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.note, str):
+            raise TypeError(f"Delivered(note={self.note!r}) must be a text.")
+
+
+@dataclass(frozen=True, slots=True)
 class Retried:
     """The handler failed; try again after a delay. What was not its fault burns no attempt."""
 
     after_seconds: float
     error: BaseException
     burns: bool = True
+    rescued: bool = False
+    """It may be what brought the worker into trouble: a few of those, and it runs alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +84,8 @@ class Dead:
     leaves_stream: bool = False
 
 
-Outcome = Snooze | Discard | Retried | Dead | None
+Outcome = Delivered | Snooze | Discard | Retried | Dead | None
+"""None is "delivered", and there is nothing more to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +94,8 @@ class Retry:
 
     `limit` retries follow the first attempt; each waits `factor` times as long as the one before, at most `cap`
     seconds, spread by `jitter` (0.1 is ±10 %) so that a crowd that failed together does not return together.
-    Errors are transient unless their class, or the nearest class above it, is named in `permanent`.
+    `delays` says each wait by itself instead. Errors are transient unless their class, or the nearest class above it,
+    is named in `permanent`.
     """
 
     limit: int = 3
@@ -86,8 +105,13 @@ class Retry:
     jitter: float = 0.1
     permanent: Errors = ()
     transient: Errors = ()
+    delays: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.delays:
+            if not all(0 <= each <= LONGEST.total_seconds() for each in self.delays):
+                raise ValueError(f"{self!r}: delays are seconds, from 0 up to a century.")
+            object.__setattr__(self, "limit", len(self.delays))
         if not (0 <= self.limit <= 10_000 and 1 <= self.factor <= 1_000):
             raise ValueError(f"{self!r}: limit must be from 0 to 10,000 and factor from 1 to 1,000.")
         if not (0 <= self.first <= LONGEST.total_seconds() and 0 <= self.cap <= LONGEST.total_seconds()):
@@ -97,16 +121,36 @@ class Retry:
         if not (isinstance(self.permanent, tuple) and isinstance(self.transient, tuple)):
             raise ValueError(f"{self!r}: permanent and transient are tuples of error classes, as in (KeyError,).")
 
-    def outcome(self, error: BaseException, attempt: int) -> Retried | Dead:
-        """What follows when attempt number `attempt` (the first is 1) failed with `error`."""
+    def outcome(self, error: BaseException, attempt: int, age: float = math.inf) -> Retried | Dead:
+        """What follows when attempt number `attempt` (the first is 1) failed with `error`, for an event of this age in
+        seconds."""
+        if isinstance(error, Throttled) and age < self.patience:
+            # The other side lives and has no time: that speaks against nobody. Where it does not say for how long, it
+            # is asked ever more seldom.
+            wait = error.seconds or max(self.delay(attempt), min(age / 8, self.longest))
+            return Retried(wait, error, burns=False)
         if attempt > self.limit or self._is_permanent(error):
             return Dead(error)
+        if isinstance(error, Throttled):
+            return Retried(max(self.delay(attempt), error.seconds), error)
         return Retried(self.delay(attempt), error)
+
+    @property
+    def longest(self) -> float:
+        """The longest wait between two attempts, in seconds."""
+        return max(self.delays) if self.delays else min(self.cap, self.first * self.factor ** min(self.limit, 64))
+
+    @property
+    def patience(self) -> float:
+        """For so many seconds a destination that is too busy may put off an event; then that counts as failure."""
+        return max(sum(self.delays), A_DAY)
 
     def delay(self, attempt: int) -> float:
         """Seconds to wait after failed attempt number `attempt`."""
-        # The exponent is bounded so that a limit of thousands cannot overflow a float.
-        plain = min(self.cap, self.first * self.factor ** min(attempt - 1, 64))
+        if self.delays:
+            plain = self.delays[min(attempt, len(self.delays)) - 1]
+        else:  # the exponent is bounded so that a limit of thousands cannot overflow a float
+            plain = min(self.cap, self.first * self.factor ** min(attempt - 1, 64))
         return plain * random.uniform(1 - self.jitter, 1 + self.jitter)  # noqa: S311 - not a secret
 
     def _is_permanent(self, error: BaseException) -> bool:

@@ -23,7 +23,15 @@ logger = logging.getLogger("duebox.emit")
 
 _TYPE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TEXT_LIMIT = 500
+OWN = "duebox."
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Own(str):
+    """The type of an event of Duebox itself. Nobody else may emit one: some of them make the engine do something, and a
+    type may come from a stranger."""
+
+    __slots__ = ()
 
 
 class Contract(NamedTuple):
@@ -37,7 +45,9 @@ def contract_of(event: New, settings: Settings) -> Contract:
     """Which type and version an event is of, and its data; refused when nobody declared it."""
     if not isinstance(event.type, str):
         return _of_instance(event)
-    name, version = event.type, event.version
+    name, version = str(event.type), event.version
+    if name.startswith(OWN) and not isinstance(event.type, Own):
+        raise InvalidEvent(f"{name!r} begins as the events of Duebox itself do; give your event another name.")
     known = types.versions_of(name)
     kind = known.get(max(known) if version is None else version) if known else None
     if kind is not None and not kind.twin_of:
@@ -73,7 +83,7 @@ def _refuse_undeclared(name: str, version: int | None, known: Mapping[int, Event
     if known:
         there = ", ".join(f"v{each}" for each in sorted(known))
         raise UndeclaredEvent(f"Event {name!r} has no version {version!r}; declared are {there}.")
-    if settings.UNDECLARED == "allow" or name.startswith("duebox."):
+    if settings.UNDECLARED == "allow" or name.startswith(OWN):
         return
     near = get_close_matches(name, {each.name for each in types.declared()}, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}? If not, declare" if near else "declare"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from django.core.exceptions import ImproperlyConfigured
+
 from duebox.exceptions import InvalidSubscriber
-from duebox.fact import Fact
+from duebox.fact import Fact, FactRow
 from duebox.outcome import Retry
 
 Handler = Callable[[Fact], Any]
@@ -28,6 +31,9 @@ class Subscriber:
     name: str
     pattern: str
     handler: Handler
+    together: Callable[[Sequence[Fact], str], None] | None = None
+    """The same for many events at once, on this database; what the database says against one of them it says against
+    all, and then the handler is called for each."""
     atomic: bool = True
     alone: bool = False
     ordered: bool = False
@@ -35,6 +41,8 @@ class Subscriber:
     retry: Retry = field(default_factory=Retry)
     aliases: tuple[str, ...] = ()
     is_async: bool = False
+    picky: bool = False
+    """The type alone does not decide: `accepts` must be asked about the event."""
 
     def receives(self, event_type: str) -> bool:
         prefix, star, suffix = self.pattern.partition("*")
@@ -42,8 +50,15 @@ class Subscriber:
             return event_type == prefix
         return event_type.startswith(prefix) and event_type.endswith(suffix)
 
+    def accepts(self, row: FactRow) -> bool:
+        return True
+
+
+OUTSIDE = "to:"
+"""The names of destinations begin with it: their deliveries are claimed apart from those of handlers."""
 
 _by_name: dict[str, Subscriber] = {}
+_refusal: list[str] = []
 
 
 def on(
@@ -68,7 +83,9 @@ def on(
     """
 
     def register(handler: H) -> H:
-        _add(
+        if (name or "").startswith(OUTSIDE):
+            raise InvalidSubscriber(f"Subscriber name {name!r} begins as destinations do; pass another name=.")
+        add(
             Subscriber(
                 name=name or _default_name(handler),
                 pattern=pattern,
@@ -102,9 +119,23 @@ def by_name() -> dict[str, Subscriber]:
     return _by_name
 
 
+def receivers_for(row: FactRow) -> list[Subscriber]:
+    """Who gets this event."""
+    return [each for each in receivers_of(row.type) if not each.picky or each.accepts(row)]
+
+
 @lru_cache(maxsize=4096)
 def receivers_of(event_type: str) -> tuple[Subscriber, ...]:
+    """Who may get events of a type. Where that cannot be known, emitting ends here: nobody would miss a delivery."""
+    if _refusal:
+        raise ImproperlyConfigured(f"{_refusal[0]} Nothing is emitted until that is repaired; run: manage.py check")
     return tuple(subscriber for subscriber in subscribers() if subscriber.receives(event_type))
+
+
+def refuse_all(reason: str | None) -> None:
+    """Say why it is not known who receives what, or that it is known again."""
+    _refusal[:] = [reason] if reason else []
+    receivers_of.cache_clear()
 
 
 def remove(name: str) -> None:
@@ -115,7 +146,7 @@ def remove(name: str) -> None:
     receivers_of.cache_clear()
 
 
-def _add(new: Subscriber) -> None:
+def add(new: Subscriber) -> None:
     _refuse_mistakes(new)
     for known in (new.name, *new.aliases):
         old = _by_name.get(known)
@@ -166,3 +197,11 @@ def _where(handler: Handler) -> str:
     code = getattr(handler, "__code__", None)
     line = f" (line {code.co_firstlineno})" if code else ""
     return f"{handler.__module__}.{getattr(handler, '__qualname__', type(handler).__qualname__)}{line}"
+
+
+def matching(only: tuple[str, ...] = ()) -> dict[str, Subscriber]:
+    """All of them, or those whose names match one of the shell patterns."""
+    names = by_name()
+    if not only:
+        return dict(names)
+    return {name: each for name, each in names.items() if any(fnmatchcase(each.name, wanted) for wanted in only)}

@@ -18,14 +18,14 @@ from django.db.models import DateTimeField, Model, QuerySet
 
 from duebox.exceptions import InvalidEvent, InvalidPlan, InvalidSchedule
 from duebox.fact import Fact
-from duebox.promise import refuse_spelling
+from duebox.promise import Own, refuse_spelling
 from duebox.schedule import alias_in_use, cancel, schedule
 from duebox.store.sweeps import Window
 from duebox.subscribers import on
 from duebox.sweeping import Run, Swept
 from duebox.when import CatchUp, CatchUpMode, Rule, Timetable, cron, upcoming
 
-EVENT = "duebox.sweep.due"
+EVENT = Own("duebox.sweep.due")
 _NAME = re.compile(r"[A-Za-z0-9_.:\-]{1,200}")
 _sweeps: dict[str, type[Sweep]] = {}
 

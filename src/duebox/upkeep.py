@@ -1,20 +1,28 @@
-"""What the engine does for itself by its own clock: sweeps that are due, plans to be compared with their rows."""
+"""What the engine does for itself by its own clock: sweeps that are due, plans to be compared with their rows, webhooks
+that were received long ago to be forgotten."""
 
 from __future__ import annotations
 
 import logging
 
+from django.db import ProgrammingError
+
 from duebox.conf import conf
 from duebox.context import handling
+from duebox.exceptions import NotReady
 from duebox.fact import Fact
 from duebox.plans import Plan, plans
+from duebox.promise import Own
 from duebox.rezone import rezone
 from duebox.schedule import alias_in_use, cancel, schedule
+from duebox.store import webhooks
+from duebox.store.brief import Busy, brief
 from duebox.subscribers import on
 from duebox.sweeps import ensure_schedules
 from duebox.when import every
 
 logger = logging.getLogger("duebox.plans")
+worker_logger = logging.getLogger("duebox.worker")
 
 RECONCILE_KEY = "duebox:reconcile"
 
@@ -25,7 +33,7 @@ def prepare_upkeep(using: str) -> None:
     hours = conf().RECONCILE_HOURS
     if plans() and hours:
         about = ("upkeep", "plans")  # so that handlers who take everything in order can take this too
-        schedule("duebox.plans.reconcile", about=about, repeat=every(hours=hours), key=RECONCILE_KEY, using=using)
+        schedule(Own("duebox.plans.reconcile"), about=about, repeat=every(hours=hours), key=RECONCILE_KEY, using=using)
     elif not hours:
         cancel(RECONCILE_KEY, using=using)
     ensure_schedules(using)
@@ -52,3 +60,16 @@ def _reconcile(plan: Plan, using: str) -> Exception | None:
         logger.exception("not reconciled: plan=%s", plan.name)
         return error
     return None
+
+
+def forget_receipts(using: str) -> bool:
+    """Some of the webhooks that were received long ago; whether there may be more. It runs in the heartbeat, so it
+    waits for nobody: the next one comes soon."""
+    try:
+        with brief(using):
+            return webhooks.prune_some(using)
+    except Busy:
+        return False
+    except (ProgrammingError, NotReady) as error:  # it may not, or not yet
+        worker_logger.warning("receipts are kept, though old: %s", str(error).strip())
+        return False

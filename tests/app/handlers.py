@@ -30,6 +30,11 @@ def kill_the_process(event: duebox.Fact) -> None:
     os.kill(os.getpid(), 9)
 
 
+@duebox.on("mortal.born", name="mortal.dies")
+def die(event: duebox.Fact) -> None:
+    raise duebox.Permanent(f"number {event.data['number']} was not meant to live")
+
+
 @duebox.on("nap.asked", name="nap.sleeps")
 def sleep_for_a_while(event: duebox.Fact) -> None:
     Effect.objects.create(event_id=event.id, subscriber="nap.sleeps")

@@ -65,7 +65,7 @@ def run_with_trouble(
         trouble(workers)
         troubles += 1
     fates = [fate for emitter in emitters for fate in emitter.fates()]
-    wait_until(lambda: not Delivery.objects.exists(), 30, "settling after the last trouble", what_is_left)
+    wait_until(lambda: not Delivery.objects.exists(), 120, "settling after the last trouble", what_is_left)
     told = Counter(fate for fate, _ in fates)
     assert told["committed"] > events * 0.8
     assert told["rolled_back"] > events * 0.05

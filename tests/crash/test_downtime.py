@@ -180,7 +180,7 @@ def await_calm(stage: TimeProcesses, now: datetime) -> None:
         late = Schedule.objects.scheduled().filter(due_at__lte=now)
         return not late.exists() and not Delivery.objects.exists()
 
-    wait_until(calm, 20, "catching up", stage.logs)
+    wait_until(calm, 60, "catching up", stage.logs)
 
 
 def assert_fates(expected: dict[str, Fate]) -> None:

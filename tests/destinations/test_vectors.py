@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.vectors import eventbridge_patterns, ssrf, webhooks
-from tests.vectors.__main__ import main
+from tests.vectors.__main__ import KINDS, main
 
 FOLDER = Path(ssrf.__file__).parent
 ENGINE = Path(__file__).parent / "patterns" / "engine.json"
@@ -55,7 +55,7 @@ def _wrong(kind):
         return {
             "ips": [{"ip": case["ip"], "allowed": not case["allowed"]} for case in found["ips"]],
             "deny_networks": ["8.8.8.0/24"],
-            "host_spellings": [{"host": "0x08080808", "resolves_to": "8.8.8.8"}],
+            "host_spellings": [{"host": "0x08080808", "resolves_to": "127.0.0.1"}],
             "url_refuse": ["https://x.test/"],
             "tides": ["high"],
         }, len(found["ips"]) + 4
@@ -79,3 +79,23 @@ def test_the_runner_notices_what_is_wrong(kind, tmp_path, capsys):
     file.write_text(json.dumps(wrong))
     assert main([kind, str(file)]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == f"0 passed, {count} failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        ("{", "is not JSON"),
+        ("{}", "holds no cases"),
+        ("[]", "holds no cases"),
+        ("3", "holds no cases"),
+    ],
+)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_file_without_cases_is_an_error_and_no_success(kind, text, problem, tmp_path, capsys):
+    file = tmp_path / "cases.json"
+    if text is not None:
+        file.write_text(text)
+    assert main([kind, str(file)]) == 2
+    told = capsys.readouterr()
+    assert (told.out, problem in told.err, str(file) in told.err) == ("", True, True)

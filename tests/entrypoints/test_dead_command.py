@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 import duebox
+from duebox.exceptions import Refused
 from duebox.models import Attempt, Delivery
 from duebox.testing import drain
 
@@ -86,7 +89,7 @@ def test_an_id_that_is_no_dead_letter_is_refused_with_where_to_look(manage, verb
 
 
 def test_a_redrive_without_saying_which_is_refused(manage, letters):
-    with pytest.raises(CommandError, match="Say which ones: ids, --type, --subscriber, or --all"):
+    with pytest.raises(CommandError, match=r"Say which ones: ids, --type, --subscriber, .*or --all"):
         manage("duebox", "redrive")
     assert Delivery.objects.dead().count() == 3
 
@@ -115,8 +118,12 @@ def test_letters_are_redriven_by_filter(manage, letters, words, left):
     assert Delivery.objects.dead().count() == left
 
 
-def test_a_dry_run_only_says_how_many(manage, letters):
-    assert manage("duebox", "redrive", "--all", "--dry-run") == "3 would be due again.\n"
+def test_a_dry_run_only_says_how_many_and_shows_one(manage, letters):
+    assert manage("duebox", "redrive", "--all", "--dry-run").splitlines() == [
+        "3 would be due again.",
+        f"The first of them is {ids(letters)[0]}, a.b to it: ValueError: no luck with a.b",
+        "Dry run: nothing was changed.",
+    ]
     assert Delivery.objects.dead().count() == 3
 
 
@@ -135,3 +142,206 @@ def test_a_redriven_letter_is_delivered_once_the_handler_is_repaired(manage, let
 @pytest.mark.django_db(databases=["default", "other"])
 def test_another_database_can_be_looked_at(manage, letters):
     assert manage("duebox", "dead", "--database", "other") == "No dead letters.\n"
+
+
+def test_groups_are_listed_with_their_count_a_sample_and_the_error(manage, letters):
+    lines = manage("duebox", "dead", "--groups").splitlines()
+    assert lines[0].split() == [
+        "count",
+        "event",
+        "subscriber",
+        "first,",
+        "utc",
+        "last,",
+        "utc",
+        "sample",
+        "group",
+        "error",
+    ]
+    assert len(lines) == 5
+    assert any(line.split()[:3] == ["1", "a.c", "it"] and "ValueError: no luck with a.c" in line for line in lines)
+    assert lines[-1] == "Another chance for a group: manage.py duebox redrive --group GROUP"
+
+
+def test_groups_as_json_are_one_a_line(manage, letters):
+    found = [json.loads(line) for line in manage("duebox", "dead", "--groups", "--json").splitlines()]
+    assert {(each["event_type"], each["subscriber"]) for each in found} == {
+        ("a.b", "it"),
+        ("a.b", "other"),
+        ("a.c", "it"),
+    }
+    assert all(each["count"] == 1 and each["sample"] in ids(letters) for each in found)
+
+
+def test_without_dead_letters_there_are_no_groups(manage):
+    assert manage("duebox", "dead", "--groups") == "No dead letters.\n"
+    assert manage("duebox", "dead", "--parked") == "No parked letters.\n"
+
+
+@pytest.fixture
+def alike(on):
+    """Dead letters of one cause, in four groups: two types, each to two subscribers."""
+
+    def broken(event):
+        raise duebox.Permanent("no luck")
+
+    for name in ("one", "two"):
+        on("b.*", name=name)(broken)
+    for _ in range(2):
+        duebox.emit("b.came")
+        duebox.emit("b.went")
+    drain(raises=False)
+    assert len(set(Delivery.objects.dead().values_list("fingerprint", flat=True))) == 1
+
+
+def groups(manage, *words):
+    return [json.loads(line) for line in manage("duebox", "dead", "--groups", "--json", *words).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [(["redrive"], "due again"), (["park", "--note", "x"], "parked"), (["discard", "--reason", "x"], "discarded")],
+)
+def test_a_group_is_dealt_with_by_its_id_and_nothing_else_is(manage, alike, verb, said):
+    (one,) = groups(manage, "--type", "b.came", "--subscriber", "one")
+    assert one["group"] in manage("duebox", "dead", "--groups")
+    assert manage("duebox", *verb, "--group", one["group"]) == f"2 {said}.\n"
+    left = {(each["event_type"], each["subscriber"]): each["count"] for each in groups(manage)}
+    assert left == {("b.came", "two"): 2, ("b.went", "one"): 2, ("b.went", "two"): 2}
+
+
+def test_the_way_out_of_a_part_of_a_group_names_that_part(manage, alike):
+    manage("duebox", "park", "--type", "b.came", "--note", "x")
+    told = manage("duebox", "dead", "--groups", "--parked", "--since", "2020-01-01 10:00")
+    assert told.endswith("redrive --group GROUP --since '2020-01-01 10:00' --parked\n")
+
+
+def test_a_letter_says_its_group(manage, alike):
+    letter = json.loads(manage("duebox", "dead", "--json", "--limit", "1"))
+    assert f"group: {letter['group']}\n" in manage("duebox", "dead", str(letter["id"]))
+    found = manage("duebox", "dead", "--group", letter["group"], "--json").splitlines()
+    assert [json.loads(line)["group"] for line in found] == [letter["group"]] * 2
+    assert [each["group"] for each in groups(manage, "--group", letter["group"])] == [letter["group"]]
+
+
+@pytest.mark.parametrize(
+    "words", [["dead"], ["dead", "--groups"], ["redrive"], ["park", "--note", "x"], ["discard", "--reason", "x"]]
+)
+def test_a_group_that_is_not_there_is_refused_with_where_to_look(manage, alike, words):
+    with pytest.raises(CommandError, match="No dead letter is in the group 'abc'; `duebox dead --groups` lists them"):
+        manage("duebox", *words, "--group", "abc")
+    assert Delivery.objects.dead().count() == 8
+
+
+def test_a_group_of_parked_letters_is_asked_for_as_such(manage, alike):
+    group = groups(manage)[0]["group"]
+    manage("duebox", "park", "--group", group, "--note", "x")
+    with pytest.raises(CommandError, match="No dead letter is in the group"):
+        manage("duebox", "redrive", "--group", group)
+    assert manage("duebox", "dead", "--parked", "--group", group).endswith("2 parked letters.\n")
+    assert manage("duebox", "redrive", "--parked", "--group", group) == "2 due again.\n"
+    with pytest.raises(CommandError, match=r"No parked letter is in the group .*`duebox dead --groups --parked` lists"):
+        manage("duebox", "redrive", "--parked", "--group", group)
+
+
+@pytest.mark.parametrize(
+    "words", [["dead"], ["dead", "--groups"], ["redrive"], ["park", "--note", "x"], ["discard", "--reason", "x"]]
+)
+def test_a_subscriber_that_nobody_knows_is_refused_with_a_hint(manage, letters, words):
+    with pytest.raises(CommandError, match="Nobody is known as 'othr'; did you mean 'other'"):
+        manage("duebox", *words, "--subscriber", "othr")
+    assert Delivery.objects.dead().count() == 3
+
+
+def test_a_subscriber_that_is_gone_from_the_code_is_known_by_its_letters(manage, letters):
+    duebox.subscribers.remove("other")
+    assert manage("duebox", "dead", "--subscriber", "other").endswith("1 dead letter.\n")
+
+
+def test_a_destination_is_named_with_or_without_its_prefix(manage, letters, settings):
+    settings.DUEBOX = {"UNDECLARED": "allow", "DESTINATIONS": {"bus": {"BACKEND": "tests.app.outside.Post"}}}
+    first = ids(letters)[0]
+    assert manage("duebox", "dead", "--subscriber", "bus") == "No dead letters.\n"
+    for stored in ("to:bus", "to:bus/part", "to:gone", "to:gone/part"):
+        Delivery.objects.filter(id=first).update(subscriber=stored)
+        for name in (stored, stored.removeprefix("to:")):
+            assert json.loads(manage("duebox", "dead", "--subscriber", name, "--json"))["id"] == first
+
+
+def test_what_somebody_answered_cannot_steer_the_terminal(manage, on):
+    @on("a.b", name="it")
+    def it(event):
+        raise Refused("The answer was 500. \x1b[31mred\n\x1b]0;title\x07", status=500)
+
+    duebox.emit("a.b")
+    drain(raises=False)
+    shown = manage("duebox", "dead", str(Delivery.objects.get().id))
+    assert "\x1b" not in shown + manage("duebox", "dead") + manage("duebox", "dead", "--groups")
+    assert "    \\x1b]0;title\\x07" in shown
+
+
+def test_letters_are_redriven_by_the_time_of_their_death(manage, letters):
+    tomorrow = (timezone.now() + timedelta(days=1)).isoformat()
+    assert manage("duebox", "redrive", "--since", tomorrow) == "0 due again.\n"
+    assert manage("duebox", "redrive", "--since", "2020-01-01") == "3 due again.\n"
+
+
+def test_no_more_are_redriven_than_the_limit_says_and_so_many_a_second(manage, letters):
+    assert manage("duebox", "redrive", "--all", "--limit", "2", "--rate", "0.01") == "2 due again.\n"
+    one, two = Delivery.objects.filter(status="pending").order_by("id")
+    assert 90 < (two.due_at - one.due_at).total_seconds() < 110
+    assert Delivery.objects.dead().count() == 1
+
+
+def test_a_letter_is_parked_with_a_note_and_listed_apart(manage, letters):
+    first = str(ids(letters)[0])
+    assert manage("duebox", "park", first, "--note", "asks the supplier") == "1 parked.\n"
+    assert manage("duebox", "dead").endswith("2 dead letters.\n")
+    listed = manage("duebox", "dead", "--parked").splitlines()
+    assert listed[1].strip() == "ValueError: no luck with a.b"
+    assert listed[2].strip().startswith("parked by ")
+    assert listed[2].endswith(": asks the supplier")
+    assert listed[-1] == "1 parked letter."
+    assert json.loads(manage("duebox", "dead", "--parked", "--json"))["note"].endswith(": asks the supplier")
+    assert "parked by" in manage("duebox", "dead", first)
+    assert manage("duebox", "redrive", "--all") == "2 due again.\n"
+    assert manage("duebox", "redrive", "--parked") == "1 due again.\n"
+
+
+def test_letters_are_discarded_with_a_reason(manage, letters):
+    one, two, three = map(str, ids(letters))
+    manage("duebox", "park", one, "--note", "aside")
+    assert json.loads(manage("duebox", "discard", one, two, "--reason", "too old", "--json")) == {
+        "discarded": [int(one), int(two)],
+        "dry_run": False,
+    }
+    assert list(Delivery.objects.values_list("id", flat=True)) == [int(three)]
+    assert all(each.note.endswith(": too old") for each in Attempt.objects.filter(outcome="discarded"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["park", "--note", "x"], "Say which ones"),
+        (["discard", "--reason", "x"], "Say which ones"),
+        (["park", "{first}"], "--note"),
+        (["discard", "{first}"], "--reason"),
+        (["discard", "{first}", "--reason", " "], "Say why in a few words"),
+        (["discard", "{first}", "999", "--reason", "x"], "No dead letter has the id 999"),
+        (["redrive", "--all", "--rate", "no"], "'no' is not a number above 0"),
+        (["redrive", "--since", "soon"], "--since"),
+    ],
+)
+def test_what_cannot_be_meant_changes_nothing(manage, letters, words, problem):
+    with pytest.raises(CommandError, match=problem):
+        manage("duebox", *(word.format(first=ids(letters)[0]) for word in words))
+    assert Delivery.objects.dead().count() == 3
+
+
+def test_a_dry_run_of_park_and_discard_changes_nothing(manage, letters):
+    first = str(ids(letters)[0])
+    assert manage("duebox", "park", first, "--note", "x", "--dry-run").startswith("1 would be parked.\n")
+    assert manage("duebox", "discard", "--type", "a.*", "--reason", "x", "--dry-run").startswith(
+        "3 would be discarded."
+    )
+    assert Delivery.objects.dead().count() == 3

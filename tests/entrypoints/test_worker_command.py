@@ -115,6 +115,18 @@ def test_several_processes_work_side_by_side_and_stop_together(start):
     assert not Worker.objects.exists()
 
 
+def test_a_signal_that_comes_twice_at_once_is_one(start):
+    """A service manager that signals the whole group, and the supervisor who passes it on."""
+    worker = start("duebox", "worker", **SETTINGS)
+    eventually(lambda: Worker.objects.exists(), 25)
+    worker.send_signal(signal.SIGTERM)
+    eventually(lambda: "stopping" in worker.stderr.readline(), 10)
+    worker.send_signal(signal.SIGTERM)
+    _, err = worker.communicate(timeout=20)
+    assert worker.returncode == 0, err
+    assert not Worker.objects.exists()
+
+
 def test_a_worker_without_its_database_waits_for_it_and_can_be_stopped(start, nowhere):
     worker = start("duebox", "worker", **nowhere)
     lines = [worker.stderr.readline()]

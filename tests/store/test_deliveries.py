@@ -268,4 +268,4 @@ def test_the_short_version_of_such_an_error_shows_what_was_there(it):
 
 
 def test_a_claim_of_nothing_is_nothing(it):
-    assert claim("default", a_lease(), [], 10) == ([], set())
+    assert claim("default", a_lease(), [], 10) == ([], {})

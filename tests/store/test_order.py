@@ -48,7 +48,7 @@ def test_only_the_heads_of_the_streams_are_claimed(it):
     emit("x", "x", "y", "x", "y")
     claims, parked = claim("default", a_lease(), ["it"], 100)
     assert numbers(claims) == [("x", 0), ("y", 2)]
-    assert parked == {("it", "account:x"), ("it", "account:y")}
+    assert parked == {("it", "account:x"): 2, ("it", "account:y"): 1}
     assert Delivery.objects.blocked().count() == 3
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from duebox.destinations.webhooks.addresses import is_public
+from duebox.destinations.webhooks.addresses import is_public, read_address
 from duebox.destinations.webhooks.guard import Guard
 from duebox.destinations.webhooks.hosts import read_host
 from duebox.exceptions import Blocked
 
 Case = dict[str, Any]
-# What names would resolve to, so that a URL is refused for its own sake and nothing is asked of a network.
-NAMES = {"localhost": "127.0.0.1", "metadata.google.internal": "169.254.169.254"}
+# Names that lead into a private network wherever they are known, and those that say an address.
+INSIDE = re.compile(r"[^.]+|localtest\.me|.*\.(localhost|localdomain|local|lan|internal|intranet|corp|svc|home\.arpa)")
+SAID = re.compile(r"(?:.*\.)?(\d+[.-]\d+[.-]\d+[.-]\d+)\.[a-z]+\.[a-z]+")
 
 
 def cases(document: dict[str, Any]) -> Iterator[Case]:
@@ -22,7 +24,7 @@ def cases(document: dict[str, Any]) -> Iterator[Case]:
     for section, entries in document.items():
         for entry in entries if isinstance(entries, list) else ():
             fields = entry if isinstance(entry, dict) else {"text": entry}
-            name = next((fields[key] for key in ("ip", "host", "url", "text") if key in fields), fields)
+            name = next((fields[key] for key in ("ip", "host", "url", "network", "text") if key in fields), fields)
             yield {**fields, "text": name, "section": section, "id": f"{section} {name!r}"}
 
 
@@ -52,26 +54,48 @@ def play_network(case: Case) -> str | None:
 
 
 def play_spelling(case: Case) -> str | None:
-    if read_host(case["host"]) != case["resolves_to"]:
-        return f"expected {case['resolves_to']}, found {read_host(case['host'])}"
-    # The real resolver would be asked if the text were taken for a name.
-    return _must_block(lambda: Guard().resolve(case["host"], 443))
+    """The guard sees the address behind a spelling, and lets it through only if it is a public one."""
+    wanted = read_address(case["resolves_to"])
+    bare = ":" in case["host"] and not case["host"].startswith("[")
+    try:
+        found = read_host(f"[{case['host']}]" if bare else case["host"])
+        # What is no address to us is a name: the resolver is asked, and what it says is looked at.
+        if _is_name(found):
+            found = str(wanted)
+        if read_address(found) != wanted:
+            return f"expected {wanted}, found {found}"
+        Guard(resolver=lambda host, port, **_: _answer(str(wanted), port)).resolve(case["host"], 443)
+    except Blocked as refusal:
+        return f"expected {wanted} to be allowed, found {refusal}" if is_public(str(wanted)) else None
+    return None if is_public(str(wanted)) else f"expected a refusal, found {wanted} allowed"
+
+
+def _is_name(host: str) -> bool:
+    return ":" not in host and re.search("[a-z]", host.rpartition(".")[2]) is not None
 
 
 def play_refused_url(case: Case) -> str | None:
-    return _must_block(lambda: Guard(resolver=_resolve).route(case["text"]))
-
-
-def _must_block(attempt: Any) -> str | None:
     try:
-        found = attempt()
+        found = Guard(resolver=_resolve).route(case["text"])
     except Blocked:
         return None
     return f"expected a refusal, found {found}"
 
 
+def play_accepted_url(case: Case) -> str | None:
+    found = Guard(resolver=_resolve).route(case["text"])
+    return None if found.addresses else "no address was found"
+
+
 def _resolve(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (NAMES.get(host, "1.1.1.1"), port))]
+    """What names would resolve to, so that a URL is judged for its own sake and nothing is asked of a network."""
+    if said := SAID.fullmatch(host):
+        return _answer(said[1].replace("-", "."), port)
+    return _answer("169.254.169.254" if INSIDE.fullmatch(host) else "1.1.1.1", port)
+
+
+def _answer(address: str, port: int) -> list[tuple[Any, ...]]:
+    return [(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
 
 
 PLAYERS = {
@@ -79,4 +103,6 @@ PLAYERS = {
     "deny_networks": play_network,
     "host_spellings": play_spelling,
     "url_refuse": play_refused_url,
+    "url_accept": play_accepted_url,
+    "url_allow": play_accepted_url,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -26,14 +27,14 @@ def write(event):
     Effect.objects.create(event_id=event.id, subscriber="it", sequence=event.data["number"])
 
 
-def together(on, handler, *, count=3, **options):
+def together(on, handler, *, count=3, at_once=None, **options):
     """Claims `count` deliveries, numbered from 0, and runs them as a handler thread does: a group that falls apart
-    takes no more from the queue, and the next group goes on there."""
+    takes no more from the queue, and the next group goes on there. `at_once` takes many of them."""
     on("a.b", name="it", **options)(handler)
     duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(count))
     claims = claims_of(a_lease(), "it")
     assert len(claims) == count
-    queue = iter([(claim, by_name()["it"]) for claim in claims])
+    queue = iter([(claim, replace(by_name()["it"], together=at_once)) for claim in claims])
     ended = []
     while group := perform_together(queue, "default", Clock())[0]:
         ended += group
@@ -259,3 +260,46 @@ def test_events_emitted_by_one_that_fails_are_gone_and_the_others_are_kept(on):
 
 def test_none_is_no_work(on):
     assert perform_together([], "default", Clock()) == ([], True)
+
+
+def test_those_that_can_be_taken_at_once_are(on):
+    calls = []
+    ended = together(on, write, at_once=lambda facts, using: calls.append([fact.data["number"] for fact in facts]))
+    assert calls == [[0, 1, 2]]
+    assert [end.outcome for end in ended] == [None] * 3
+    assert Attempt.objects.filter(outcome="delivered").count() == 3
+    assert written() == []
+
+
+def test_what_the_database_says_against_one_of_many_is_said_to_that_one_alone(on):
+    def handler(event):
+        write(event)
+        if event.data["number"] == 1:
+            raise ValueError("not this one")
+
+    def at_once(facts, using):
+        for fact in facts:
+            write(fact)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 / 0")
+
+    ended = together(on, handler, at_once=at_once)
+    assert [type(end.outcome) for end in ended] == [type(None), Retried, type(None)]
+    assert written() == [0, 2]
+
+
+def test_one_whose_event_was_deleted_is_not_taken_along(on):
+    gone, calls = [], []
+
+    def emitted_and_one_deleted(*args, **options):
+        events = real(*args, **options)
+        gone.append(Event.objects.order_by("occurred_at", "id")[1].id)
+        Event.objects.filter(id=gone[0]).delete()
+        return events
+
+    real = duebox.emit_many
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duebox, "emit_many", emitted_and_one_deleted)
+        ended = together(on, write, at_once=lambda facts, using: calls.append(len(facts)))
+    assert calls == [2]
+    assert len([end for end in ended if isinstance(end.outcome, duebox.Discard)]) == 1

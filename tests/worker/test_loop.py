@@ -15,7 +15,8 @@ from django.utils import timezone
 import duebox
 from duebox.models import Attempt, Delivery, Event
 from duebox.models import Worker as WorkerRow
-from duebox.worker.loop import Worker, known
+from duebox.subscribers import matching
+from duebox.worker.loop import Worker
 from duebox.worker.tidy import close_connections
 from tests.app.models import Effect
 from tests.support import eventually, terminate_others
@@ -91,6 +92,24 @@ def test_what_was_claimed_and_not_started_is_given_back_at_the_stop_and_the_runn
     assert Attempt.objects.exclude(outcome="delivered").count() == 0
 
 
+def test_what_has_run_is_settled_when_the_end_of_work_comes_right_behind_it(hire, on, configure):
+    configure(THREADS=1)
+    effects = []
+
+    @on("a.b", name="it", atomic=False)
+    def handler(event):
+        effects.append(event.id)
+        worker.crew.queue.put(None)
+
+    worker = hire()
+    emit_many(1)
+    eventually(lambda: effects)
+    worker.stop()
+    eventually(lambda: not WorkerRow.objects.exists())
+    assert not Delivery.objects.exists()
+    assert Attempt.objects.get().outcome == "delivered"
+
+
 def test_what_runs_beyond_the_deadline_is_given_back_and_burns_no_attempt(hire, on, configure, caplog):
     configure(SHUTDOWN_SECONDS=0.2, THREADS=1)
     started, gate = threading.Event(), threading.Event()
@@ -126,8 +145,8 @@ def test_only_the_subscribers_asked_for_are_served(hire, on):
 
 def test_aliases_are_served_with_their_subscriber(on):
     on("a.b", name="mail.welcome", aliases=["old.mail"])(lambda event: None)
-    assert set(known(("mail.*",))) == {"mail.welcome", "old.mail"}
-    assert known(("nobody",)) == {}
+    assert set(matching(("mail.*",))) == {"mail.welcome", "old.mail"}
+    assert matching(("nobody",)) == {}
 
 
 def test_deliveries_of_unknown_handlers_are_left_for_newer_code(hire, on):

@@ -1,7 +1,18 @@
-"""Where events go, and which of them.
+"""Where events go outside. A destination is a class with one method; routes say what it gets.
 
-patterns     which events a destination wants: patterns as EventBridge knows them
-webhooks     signatures of Standard Webhooks, and a guard that keeps deliveries out of private networks
+base             what a destination is
+terms            on which terms it is served: retries, rate, breaker, order
+envelope         an event as it travels
+routes patterns  which events
+subscription configured engines             what the settings say, as subscribers; who has them open
+drivers naming given options                drivers that may be missing; names with places; values as given
+
+eventbridge sqs  (aws aws_batch)            Amazon EventBridge, SQS, SQS FIFO
+webhooks         signed HTTP to the endpoints of organizations, and the guard of addresses
+celery           (celery_message celery_line)  a Celery task
+tasks            a task of django.tasks
+redis_streams rabbitmq (confirms) nats (looping) kafka     brokers
+debezium         the configuration of a connector that reads the database's log instead
 """
 
 from __future__ import annotations

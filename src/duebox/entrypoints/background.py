@@ -9,6 +9,7 @@ import time
 from types import TracebackType
 from typing import Any
 
+from duebox.destinations.engines import engine
 from duebox.emit import ready_settings
 from duebox.worker.loop import Worker
 from duebox.worker.tidy import close_connections
@@ -70,7 +71,8 @@ class Running:
 
     def _work(self) -> None:
         try:
-            self.worker.run()
+            with engine():
+                self.worker.run()
         except BaseException as error:
             self._error = error
             logger.exception("the background worker ended")

@@ -1,41 +1,51 @@
-"""`duebox dead` and `duebox redrive`: look at what gave up, and give it another chance."""
+"""`duebox dead`: look at what gave up, one by one or by cause."""
 
 from __future__ import annotations
 
 import getpass
 import json
 import os
+from shlex import quote
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from duebox.auditing.text import printable
 from duebox.conf import conf
+from duebox.entrypoints.audit_entries import instant
+from duebox.entrypoints.subscriber_names import stored_name
+from duebox.entrypoints.terminal import aligned, readable
 from duebox.entrypoints.worker import positive
 from duebox.store import dead as store
+
+EITHER = ["dead", "parked"]
 
 
 def add_dead_options(parser: CommandParser) -> None:
     parser.add_argument("id", nargs="?", type=int, help="show this dead letter with its whole history")
+    parser.add_argument("--groups", action="store_true", help="by event type, subscriber and cause, the largest first")
+    parser.add_argument("--parked", action="store_true", help="those that were set aside, with their notes")
     parser.add_argument("--limit", type=positive, default=50, help="how many to list (50)")
-    parser.add_argument("--json", action="store_true", help="print JSON, one dead letter a line")
-    _add_filters(parser)
-
-
-def add_redrive_options(parser: CommandParser) -> None:
-    parser.add_argument("id", nargs="*", type=int, help="dead letters by id")
-    parser.add_argument("--all", action="store_true", help="every dead letter there is")
-    parser.add_argument("--dry-run", action="store_true", help="only say how many")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_filters(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON, one dead letter or group a line")
+    add_filters(parser)
 
 
 def dead(command: BaseCommand, options: dict[str, Any]) -> None:
-    """List the dead letters, or show one."""
+    """List the dead letters, or their groups, or show one."""
     using = options["database"] or conf().DATABASE
     if options["id"]:
         _show(command, options, using)
-        return
-    letters = store.find(using, limit=options["limit"], **_filters(options))
+    elif options["groups"]:
+        _show_groups(command, options, using)
+    else:
+        _list(command, options, using)
+
+
+def _list(command: BaseCommand, options: dict[str, Any], using: str) -> None:
+    which = filters(options, using)
+    if options["parked"]:
+        which["statuses"] = ["parked"]
+    letters = store.find(using, limit=options["limit"], **which)
     if options["json"]:
         for letter in letters:
             command.stdout.write(json.dumps(letter.as_dict()))
@@ -44,27 +54,36 @@ def dead(command: BaseCommand, options: dict[str, Any]) -> None:
         command.stdout.write(
             f"{letter.id:>8}  {letter.died_at:%Y-%m-%d %H:%M:%S}  {letter.event_type}  ->  {letter.subscriber}"
         )
-        command.stdout.write(f"          {letter.error_line}")
-    total = store.count(using, **_filters(options))
-    command.stdout.write(f"{total} dead letter{'s' if total != 1 else ''}." if total else "No dead letters.")
+        for line in filter(None, (letter.error_line, letter.note)):
+            command.stdout.write(f"          {printable(line)}")
+    total = store.count(using, **which)
+    what = _what(options)
+    command.stdout.write(f"{total} {what}{'s' if total != 1 else ''}." if total else f"No {what}s.")
 
 
-def redrive(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Make dead letters due again. Needs ids, a filter, or --all."""
-    using = options["database"] or conf().DATABASE
-    filters = _filters(options)
-    if not (options["id"] or filters or options["all"]):
-        raise CommandError("Say which ones: ids, --type, --subscriber, or --all. `duebox dead` lists them.")
-    ids = [letter.id for letter in store.find(using, ids=options["id"], **filters)]
-    missing = sorted(set(options["id"]) - set(ids))
-    if missing:
-        raise CommandError(f"No dead letter has the id {', '.join(map(str, missing))}; `duebox dead` lists them.")
-    if not options["dry_run"]:
-        ids = store.redrive(using, ids, note=f"redriven by {operator()}")
+def _show_groups(command: BaseCommand, options: dict[str, Any], using: str) -> None:
+    found = store.groups(using, parked=options["parked"], limit=options["limit"], **filters(options, using))
     if options["json"]:
-        command.stdout.write(json.dumps({"redriven": ids, "dry_run": options["dry_run"]}))
-    else:
-        command.stdout.write(f"{len(ids)} {'would be ' if options['dry_run'] else ''}due again.")
+        for group in found:
+            command.stdout.write(json.dumps(group.as_dict()))
+        return
+    head = ("count", "event", "subscriber", "first, utc", "last, utc", "sample", "group", "error")
+    for line in aligned(head, [_cells(group) for group in found]) if found else [f"No {_what(options)}s."]:
+        command.stdout.write(line)
+    if found:
+        command.stdout.write(f"Another chance for a group: manage.py duebox redrive --group GROUP{_narrowed(options)}")
+
+
+def _narrowed(options: dict[str, Any]) -> str:
+    """What was counted may be a part of a group."""
+    asked = [f" --{name} {quote(options[name])}" for name in ("organization", "since") if options[name]]
+    return "".join(asked) + (" --parked" if options["parked"] else "")
+
+
+def _cells(group: store.Group) -> tuple[str, ...]:
+    first, last = (readable(each.replace(microsecond=0)) if each else "" for each in (group.first_at, group.last_at))
+    sample, error = str(group.sample), printable(group.error)
+    return str(group.count), group.event_type, group.subscriber, first, last, sample, group.id, error
 
 
 def operator() -> str:
@@ -75,18 +94,48 @@ def operator() -> str:
         return f"uid {os.getuid()}"
 
 
-def _add_filters(parser: CommandParser) -> None:
-    parser.add_argument("--type", help="of this event type")
-    parser.add_argument("--subscriber", help="of this subscriber")
+def add_filters(parser: CommandParser) -> None:
+    parser.add_argument("--type", help="of this event type, or of a pattern as in 'order.*'")
+    parser.add_argument("--subscriber", help="of this handler, destination or endpoint")
+    parser.add_argument("--group", metavar="GROUP", help="of this group, as `duebox dead --groups` names it")
+    parser.add_argument("--organization", metavar="ID", help="of events of this organization")
+    parser.add_argument("--since", metavar="MOMENT", help="dead since this date or ISO time; local without an offset")
     parser.add_argument("--database", help="the alias whose tables to look at (DUEBOX['DATABASE'])")
 
 
-def _filters(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in ("type", "subscriber") if options[name]}
+def filters(options: dict[str, Any], using: str) -> store.Which:
+    found = store.Which()
+    if options["type"]:
+        found["type"] = options["type"]
+    if options["subscriber"]:
+        found["subscriber"] = stored_name(using, options["subscriber"])
+    if options["group"]:
+        found["group"] = _group(options, using)
+    if options["organization"]:
+        found["organization"] = options["organization"]
+    if (since := instant(options, "since")) is not None:
+        found["since"] = since
+    return found
+
+
+def _group(options: dict[str, Any], using: str) -> store.Group:
+    """Where letters are named by their ids as well, parked ones may be meant."""
+    parked = bool(options.get("parked"))
+    found = store.group(using, options["group"], parked=parked)
+    if found is None and options["id"]:
+        found = store.group(using, options["group"], parked=True)
+    if found is None:
+        lists = f"`duebox dead --groups{' --parked' if parked else ''}` lists them."
+        raise CommandError(f"No {_what(options)} is in the group {options['group']!r}; {lists}")
+    return found
+
+
+def _what(options: dict[str, Any]) -> str:
+    return "parked letter" if options.get("parked") else "dead letter"
 
 
 def _show(command: BaseCommand, options: dict[str, Any], using: str) -> None:
-    letters = store.find(using, ids=[options["id"]])
+    letters = store.find(using, ids=[options["id"]], statuses=EITHER)
     if not letters:
         raise CommandError(f"No dead letter has the id {options['id']}; `duebox dead` lists them.")
     letter = letters[0]
@@ -95,7 +144,8 @@ def _show(command: BaseCommand, options: dict[str, Any], using: str) -> None:
         return
     command.stdout.write(f"{letter.event_type} ({letter.event_id}) to {letter.subscriber}")
     command.stdout.write(f"data: {json.dumps(letter.data)}")
+    command.stdout.write(f"group: {letter.group}")
     for line in letter.history(using):
         command.stdout.write(f"{line['settled_at']}  attempt {line['number']}: {line['outcome']}")
-        command.stdout.write("\n".join(f"    {text}" for text in line["note"].splitlines()))
+        command.stdout.write("\n".join(f"    {printable(text)}" for text in line["note"].splitlines()))
     command.stdout.write(f"Another chance: manage.py duebox redrive {letter.id}")

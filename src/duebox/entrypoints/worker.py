@@ -9,7 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from duebox.conf import conf
-from duebox.worker.loop import Worker, known
+from duebox.subscribers import matching
+from duebox.worker.loop import Worker
 from duebox.worker.process import Supervisor, run_worker
 
 
@@ -75,8 +76,8 @@ def _add_common(parser: CommandParser) -> None:
 
 def _worker(options: dict[str, Any], *, until_idle: bool = False) -> Worker:
     only = tuple(options["only"])
-    if only and not known(only):
-        names = ", ".join(sorted({each.name for each in known().values()})) or "none"
+    if only and not matching(only):
+        names = ", ".join(sorted({each.name for each in matching().values()})) or "none"
         raise SystemExit(f"--only {' '.join(only)} matches no subscriber; there are: {names}.")
     return Worker(
         using=options["database"],

@@ -12,10 +12,12 @@ class Attempt(models.Model):
         DELIVERED = "delivered", "Delivered"
         RETRIED = "retried", "Failed, to be retried"
         SNOOZED = "snoozed", "Snoozed by the handler"
-        DISCARDED = "discarded", "Discarded by the handler"
+        DISCARDED = "discarded", "Discarded by the handler or by a person"
         DEAD = "dead", "Failed for good"
         RESCUED = "rescued", "Worker lost, given back"
         REDRIVEN = "redriven", "Taken from the dead letters"
+        PARKED = "parked", "Set aside by a person"
+        REPLAYED = "replayed", "Sent again, or to somebody new"
 
     id = models.BigAutoField(primary_key=True)
     event_id = models.UUIDField()
@@ -29,10 +31,17 @@ class Attempt(models.Model):
     took_ms = models.FloatField(null=True)
     lease = models.BigIntegerField(null=True)
     note = models.TextField(db_default="")
+    status = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
         db_table = "duebox_attempt"
-        indexes = [models.Index(fields=["event_id"], name="duebox_attempt_of_event")]
+        indexes = [
+            models.Index(fields=["event_id"], name="duebox_attempt_of_event"),
+            # What became of the events for one endpoint; no handler has a slash in its name.
+            models.Index(
+                fields=["subscriber", "id"], condition=Q(subscriber__contains="/"), name="duebox_attempt_of_part"
+            ),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(
@@ -44,6 +53,8 @@ class Attempt(models.Model):
                         "dead",
                         "rescued",
                         "redriven",
+                        "parked",
+                        "replayed",
                     ]
                 ),
                 name="duebox_attempt_known_outcome",

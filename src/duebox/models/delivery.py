@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def with_state(self) -> DeliveryQuerySet:
-        """Adds `state`, the word a person would use: scheduled, due, running, retrying, waiting, dead."""
+        """Adds `state`, the word a person would use: scheduled, due, running, retrying, waiting, dead, parked."""
         return self.annotate(
             state=Case(
                 When(~Q(status="pending"), then=F("status")),
@@ -21,6 +21,10 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
 
     def dead(self) -> DeliveryQuerySet:
         return self.filter(status="dead")
+
+    def parked(self) -> DeliveryQuerySet:
+        """Dead letters that somebody has set aside, with a note in the history."""
+        return self.filter(status="parked")
 
     def blocked(self) -> DeliveryQuerySet:
         """Ordered deliveries that stand behind an earlier one of their stream."""
@@ -38,6 +42,7 @@ class Delivery(models.Model):
         PENDING = "pending", "Pending"
         WAITING = "waiting", "Waiting behind an earlier event"
         DEAD = "dead", "Dead letter"
+        PARKED = "parked", "Dead letter, set aside"
 
     id = models.BigAutoField(primary_key=True)
     event_id = models.UUIDField()
@@ -48,6 +53,8 @@ class Delivery(models.Model):
     lease = models.BigIntegerField(null=True)
     attempt = models.PositiveSmallIntegerField(db_default=0)
     rescues = models.PositiveSmallIntegerField(db_default=0)
+    died_at = models.DateTimeField(null=True)
+    fingerprint = models.TextField(null=True)  # noqa: DJ001 - NULL until it dies: a row that lives stays narrow
 
     objects = DeliveryQuerySet.as_manager()
 
@@ -55,18 +62,31 @@ class Delivery(models.Model):
         db_table = "duebox_delivery"
         verbose_name_plural = "deliveries"
         indexes = [
-            models.Index(fields=["due_at", "id"], condition=Q(status="pending"), name="duebox_delivery_claim_due"),
+            models.Index(
+                fields=["due_at", "id"],
+                condition=Q(status="pending") & ~Q(subscriber__startswith="to:"),
+                name="duebox_delivery_claim_due",
+            ),
+            models.Index(
+                fields=["subscriber", "due_at", "id"],
+                condition=Q(status="pending", subscriber__startswith="to:"),
+                name="duebox_delivery_claim_outside",
+            ),
             models.Index(
                 fields=["subscriber", "stream", "id"],
                 condition=Q(stream__isnull=False),
                 name="duebox_delivery_stream_head",
             ),
+            models.Index(
+                fields=["subscriber", "stream", "id"], condition=Q(status="waiting"), name="duebox_delivery_waiting"
+            ),
             models.Index(fields=["id"], condition=Q(status="dead"), name="duebox_delivery_list_dead"),
+            models.Index(fields=["id"], condition=Q(status="parked"), name="duebox_delivery_list_parked"),
             models.Index(fields=["event_id"], name="duebox_delivery_of_event"),
         ]
         constraints = [
             models.CheckConstraint(
-                condition=Q(status__in=["pending", "waiting", "dead"]), name="duebox_delivery_known_status"
+                condition=Q(status__in=["pending", "waiting", "dead", "parked"]), name="duebox_delivery_known_status"
             ),
             models.CheckConstraint(
                 condition=Q(lease__isnull=True) | Q(status="pending"),

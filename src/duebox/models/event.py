@@ -14,7 +14,7 @@ class EventQuerySet(models.QuerySet["Event"]):
 
     def pending(self) -> EventQuerySet:
         """Some reaction is still to come: due, waiting, retrying or running."""
-        return self.filter(Exists(self._deliveries(~Q(status="dead"))))
+        return self.filter(Exists(self._deliveries(~Q(status__in=["dead", "parked"]))))
 
     def dead(self) -> EventQuerySet:
         """Some reaction gave up."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from duebox import clock
+from duebox.exceptions import Refused, Undelivered
 from duebox.fact import Fact
-from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
-from duebox.store.statements import execute, number_array, run
+from duebox.fingerprint import fingerprint
+from duebox.outcome import Dead, Delivered, Discard, Outcome, Retried, Snooze
+from duebox.store.statements import execute, number_array, run, text_array
 
 _NOTE_LIMIT = 8_000
 
@@ -36,6 +39,10 @@ class Claim:
         """Somebody deleted the event under its delivery."""
         return self.fact.type is None
 
+    def age(self) -> float:
+        """Seconds since its event occurred."""
+        return 0.0 if self.event_is_gone else max(0.0, clock.now().timestamp() - self.fact.row.occurred)
+
     def __repr__(self) -> str:
         return f"<{self.fact!r} to {self.subscriber}, attempt {self.attempt}>"
 
@@ -54,8 +61,8 @@ class Ended(NamedTuple):
 
 class Claimed(NamedTuple):
     claims: list[Claim]
-    parked: set[tuple[str, str]]
-    """Streams of which a delivery had to wait behind an earlier one."""
+    parked: Counter[tuple[str, str]]
+    """Streams of which deliveries had to wait behind an earlier one, and how many."""
 
 
 def claim(
@@ -65,15 +72,17 @@ def claim(
     limit: int,
     *,
     floor: float = 0.0,
+    past: Sequence[str] = (),
     now: datetime | None = None,
 ) -> Claimed:
-    rows = run(
-        "claim",
-        using,
-        {"lease": lease, "subscribers": subscribers, "limit": limit, "floor": floor, "now": now},
-    )
+    """`past` are streams to pass over."""
+    params = {"lease": lease, "subscribers": subscribers, "limit": limit, "floor": floor, "now": now}
+    return read_claims(run("claim", using, {**params, "past": list(past)}), lease)
+
+
+def read_claims(rows: list[tuple[Any, ...]], lease: int) -> Claimed:
     claims = sorted((Claim(row, lease) for row in rows if row[3] >= 0), key=_DUE_THEN_ID)
-    parked = {(row[1], row[2]) for row in rows if row[3] < 0}
+    parked = Counter((row[1], row[2]) for row in rows if row[3] < 0)
     return Claimed(claims, parked)
 
 
@@ -136,24 +145,36 @@ def _times(ended: Sequence[Ended]) -> dict[str, str]:
     }
 
 
-def _fates(ended: Sequence[Ended]) -> dict[str, list[Any]]:
+def _fates(ended: Sequence[Ended]) -> dict[str, str]:
     outcomes = [end.outcome for end in ended]
     return {
-        "outcome": [_word(outcome) for outcome in outcomes],
-        "note": [_note(outcome) for outcome in outcomes],
-        "due": [_until(outcome) for outcome in outcomes],
-        "after": [_after(outcome) for outcome in outcomes],
-        "burns": [int(_burns(outcome)) for outcome in outcomes],
-        "leaves_stream": [isinstance(outcome, Dead) and outcome.leaves_stream for outcome in outcomes],
+        "outcome": text_array([_word(outcome) for outcome in outcomes]),
+        "note": text_array([_note(outcome) for outcome in outcomes]),
+        "due": text_array([_until(outcome) for outcome in outcomes]),
+        "after": _values([_after(outcome) for outcome in outcomes]),
+        "burns": _values([int(_burns(outcome)) for outcome in outcomes]),
+        "rescued": _values([isinstance(outcome, Retried) and outcome.rescued for outcome in outcomes]),
+        "status": _values([_status(outcome) for outcome in outcomes]),
+        "fingerprint": text_array([fingerprint(each.error) if isinstance(each, Dead) else None for each in outcomes]),
+        "leaves_stream": _values([isinstance(outcome, Dead) and outcome.leaves_stream for outcome in outcomes]),
     }
+
+
+def _values(given: Iterable[float | bool | None]) -> str:
+    return number_array("NULL" if each is None else str(each) for each in given)
 
 
 def _burns(outcome: Outcome) -> bool:
     return not isinstance(outcome, Snooze) and not (isinstance(outcome, Retried) and not outcome.burns)
 
 
+def _status(outcome: Outcome) -> int | None:
+    found = getattr(getattr(outcome, "error", outcome), "status", None)
+    # Any error may have an attribute of this name.
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= 32_767 else None
+
+
 def _until(outcome: Outcome) -> str | None:
-    # As text: psycopg refuses a list that mixes datetime with a subclass of it.
     return outcome.until.isoformat() if isinstance(outcome, Snooze) and isinstance(outcome.until, datetime) else None
 
 
@@ -168,6 +189,8 @@ def _after(outcome: Outcome) -> float | None:
 
 def _word(outcome: Outcome) -> str:
     match outcome:
+        case Delivered():
+            return "delivered"
         case Discard():
             return "discarded"
         case Snooze():
@@ -179,13 +202,15 @@ def _word(outcome: Outcome) -> str:
 
 def _note(outcome: Outcome) -> str:
     match outcome:
-        case Discard(reason=reason):
-            return _storable(reason)
+        case Discard(reason=reason) | Delivered(note=reason):
+            return storable(reason)
+        case Retried(error=Undelivered() | Refused() as error) | Dead(error=Undelivered() | Refused() as error):
+            return storable(str(error))  # where in our code that was found out says nothing
         case Retried(error=error) | Dead(error=error):
-            return _storable("".join(traceback.format_exception(error)))
+            return storable("".join(traceback.format_exception(error)))
     return ""
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The end of a long text, where a traceback says what happened, without what PostgreSQL cannot store."""
     return text[-_NOTE_LIMIT:].replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from duebox import clock
 from duebox.fact import FactRow
@@ -100,6 +100,9 @@ class TrailLine(NamedTuple):
 
 
 NEAR_SECONDS = 60.0
+Name = tuple[Literal["key", "id"], str]
+watchers: list[Callable[[str, list[Name]], None]] = []
+"""Called with the database and the names of schedules that were written, inside of the transaction if there is one."""
 _NUMBERS = {"revision", "remaining", "version", "occurred", "mine"}
 _MOMENTS = {"due_at", "due_before", "due_after"}
 
@@ -159,23 +162,35 @@ def fire(
     params |= _columns([row for _, row in facts], FactRow)
     params |= {f"route_{name}": array for name, array in _columns(routes, Route).items()}
     params["source"] = number_array(source for source, _ in facts)
-    return [FiredDelivery(*row[:5]) for row in run("schedule_fire", using, {**params, "lease": lease, "now": now})]
+    fired = run("schedule_fire", using, {**params, "lease": lease, "now": now})
+    _tell_watchers(using, "id", (step.id for step in steps))
+    return [FiredDelivery(*row[:5]) for row in fired]
 
 
 def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = None) -> set[int]:
     """The ids that were written; the others were changed by somebody else meanwhile."""
     params = {**_columns(steps), "now": now, "near": _near()}
-    return {row[0] for row in run("schedule_advance", using, params)}
+    written = {row[0] for row in run("schedule_advance", using, params)}
+    _tell_watchers(using, "id", written)
+    return written
 
 
 def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> None:
     """Insert or replace by key."""
     run("schedule_write", using, {**_columns(rows), "now": now, "near": _near()})
+    _tell_watchers(using, "key", (row.key for row in rows))
 
 
 def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:
     if lines:
         execute("trail_add", using, {**_columns(lines), "now": now})
+
+
+def _tell_watchers(using: str, kind: Literal["key", "id"], names: Iterable[object]) -> None:
+    if watchers:
+        told: list[Name] = [(kind, str(name)) for name in names]
+        for watcher in watchers:
+            watcher(using, told)
 
 
 def _near() -> float:

@@ -78,6 +78,10 @@ class Crew:
         """Whether anything that was put is not finished yet."""
         return self._put != sum(hand.finished for hand in self._hands)
 
+    def taken(self) -> int:
+        """How many claims were ever put."""
+        return self._put
+
     def put(self, claims: Iterable[Claim]) -> None:
         for claim in claims:
             self._put += 1
@@ -85,15 +89,13 @@ class Crew:
 
     def finish(self, seconds: float) -> None:
         """Give back what was not started, let the rest end, and give back what does not end in time."""
-        self._give_back(list(self._unstarted()), "not started")
+        self.give_back(list(self._unstarted()), "not started")
         for _ in self._threads:
             self.queue.put(None)
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self._give_back(
-            [claim for hand in self._hands for claim in hand.open_claims()], "still running at the deadline"
-        )
+        self.give_back([claim for hand in self._hands for claim in hand.open_claims()], "still running at the deadline")
 
     def settled(self, ended: list[Ended]) -> None:
         """Count, let the next of each stream go, and tell whoever listens."""
@@ -122,7 +124,8 @@ class Crew:
             if claim is not None:
                 yield claim
 
-    def _give_back(self, claims: list[Claim], why: str) -> None:
+    def give_back(self, claims: list[Claim], why: str) -> None:
+        """Burns no attempt."""
         for lease in {claim.lease for claim in claims}:
             ids = [claim.id for claim in claims if claim.lease == lease]
             logger.info("released: count=%s reason=%s", len(ids), why)

@@ -15,12 +15,14 @@ from psycopg.pq import TransactionStatus
 from duebox.conf import conf
 from duebox.context import Handling, handling
 from duebox.contracts.upcasting import current
-from duebox.exceptions import LeaseLost
-from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
+from duebox.destinations.subscription import Routed
+from duebox.exceptions import LeaseLost, UnsupportedVersion
+from duebox.outcome import Dead, Delivered, Discard, Outcome, Retried, Snooze
 from duebox.store.deliveries import Claim, Ended, settle
 from duebox.subscribers import Subscriber
 from duebox.worker.around import is_watched, watched
 from duebox.worker.clock import Clock
+from duebox.worker.newer import wait_for_newer_code
 
 logger = logging.getLogger("duebox.worker")
 
@@ -52,14 +54,20 @@ def call(claim: Claim, subscriber: Subscriber, using: str) -> Outcome:
     if claim.event_is_gone:
         return Discard("its event was deleted")
     claim.fact.forget()
-    fact = current(claim.fact)
+    try:
+        # Whoever is outside gets an event as it was stored, and looks at its version.
+        fact = claim.fact if isinstance(subscriber, Routed) else current(claim.fact)
+    except UnsupportedVersion as error:  # answered here, its neighbours in a group need not run again
+        if (wait := wait_for_newer_code(claim, error)) is None:
+            raise
+        return wait
     token = handling.set(Handling(fact, using))
     try:
         handler = async_to_sync(subscriber.handler) if subscriber.is_async else subscriber.handler
         result: Any = watched(handler, fact, subscriber.name) if is_watched() else handler(fact)
     finally:
         handling.reset(token)
-    if result is None or isinstance(result, Snooze | Discard):
+    if result is None or isinstance(result, Snooze | Discard | Delivered):
         return result
     if inspect.iscoroutine(result):
         result.close()
@@ -127,8 +135,10 @@ def _calm(hook: Callable[[], Any]) -> Callable[[], None]:
 def failure(claim: Claim, subscriber: Subscriber, error: BaseException) -> Outcome:
     if _is_lost_connection(error) and claim.rescues + 1 < conf().RESCUE_LIMIT:
         # Not its fault, most likely; counted as a rescue, since it may be what breaks the connection.
-        return Retried(LOST_CONNECTION_SECONDS, error, burns=False)
-    outcome = subscriber.retry.outcome(error, claim.attempt)
+        return Retried(LOST_CONNECTION_SECONDS, error, burns=False, rescued=True)
+    if isinstance(error, UnsupportedVersion) and (wait := wait_for_newer_code(claim, error)) is not None:
+        return wait
+    outcome = subscriber.retry.outcome(error, claim.attempt, claim.age())
     if isinstance(outcome, Dead) and subscriber.on_dead == "skip":
         return Dead(error, leaves_stream=True)
     return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -10,15 +11,16 @@ from django.db import connections
 
 from duebox.conf import conf
 from duebox.context import origin
+from duebox.destinations.subscription import Subscription
 from duebox.exceptions import EndlessDrain, LeaseLost
 from duebox.firing import fire_due
 from duebox.outcome import Dead, Retried
-from duebox.store import leases
-from duebox.store.deliveries import Claim, Ended, claim, promote, release, settle
-from duebox.subscribers import Subscriber
+from duebox.store import leases, outside
+from duebox.store.deliveries import Claim, Claimed, Ended, claim, promote, release
+from duebox.subscribers import Subscriber, matching
 from duebox.worker.clock import Clock
 from duebox.worker.dispatch import perform, refuse_open_transaction
-from duebox.worker.loop import known
+from duebox.worker.settling import settle
 from duebox.worker.tally import Tally
 from duebox.worker.tidy import tidy_connections
 
@@ -83,8 +85,11 @@ def drain(
 
 
 def _round(alias: str, lease: int, only: tuple[str, ...], limit: int, now: datetime | None, drained: Drained) -> bool:
-    subscribers = known(only)
+    subscribers = matching(only)
     claims, parked = claim(alias, lease, list(subscribers), BATCH, now=now)
+    if not claims:
+        claims, outside_parked = _claim_outside(alias, lease, subscribers, now)
+        parked |= outside_parked
     if parked:
         promote(alias, parked)
     waiting = list(claims)
@@ -98,6 +103,18 @@ def _round(alias: str, lease: int, only: tuple[str, ...], limit: int, now: datet
         if waiting:
             release(alias, lease, [each.id for each in waiting])
     return bool(claims or parked)
+
+
+def _claim_outside(alias: str, lease: int, subscribers: dict[str, Subscriber], now: datetime | None) -> Claimed:
+    """For destinations, whatever their rate and health; one that is paused is left alone. Their parts become known
+    as they are met."""
+    due = [each.name for each in outside.ready(alias, now=now) if each.due_in <= 0 and not each.paused]
+    for name in due:
+        whole = subscribers.get(name.partition("/")[0])
+        if isinstance(whole, Subscription):
+            subscribers.setdefault(name, whole.part(name))
+    many = {name: BATCH for name in due if name in subscribers}
+    return outside.claim(alias, lease, many, now=now) if many else Claimed([], Counter())
 
 
 def _deliver(each: Claim, subscriber: Subscriber, alias: str, now: datetime | None, drained: Drained) -> None:

@@ -14,10 +14,11 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from psycopg.errors import DeadlockDetected, LockNotAvailable, SerializationFailure
 
 from duebox.exceptions import LeaseLost
-from duebox.store.deliveries import Claim, Ended, settle
+from duebox.store.deliveries import Claim, Ended
 from duebox.subscribers import Subscriber
 from duebox.worker.clock import Clock
 from duebox.worker.dispatch import FAILURES, call, calm_hooks, failure, perform, refuse_broken_transaction
+from duebox.worker.settling import settle
 from duebox.worker.tidy import tidy_connections
 
 _CONTENTION = (DeadlockDetected, LockNotAvailable, SerializationFailure)
@@ -50,11 +51,15 @@ def perform_together(pairs: Iterable[Pair], using: str, clock: Clock) -> tuple[l
 
 def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, clock: Clock) -> list[Ended]:
     ended: list[Ended] = []
+    at_once: dict[str, list[Pair]] = {}
     with transaction.atomic(using=using):
         hooks = len(connections[using].run_on_commit)
         for pair in pairs:
             taken.append(pair)
             claim, subscriber = pair
+            if subscriber.together and not claim.event_is_gone:
+                at_once.setdefault(subscriber.name, []).append(pair)
+                continue
             started = clock.now()
             try:
                 outcome = call(claim, subscriber, using)
@@ -64,10 +69,21 @@ def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, cl
             except FAILURES as error:
                 raise FellApart(pair, error, started) from error
             ended.append(Ended(claim, outcome, started, (clock.now() - started) * 1000))
+        for some in at_once.values():
+            ended += _at_once(some, using, clock)
         calm_hooks(using, hooks)
         if ended and settle(using, ended[0].claim.lease, ended):
             raise LeaseLost("the lease ran out meanwhile; everything its handlers wrote here is rolled back")
     return ended
+
+
+def _at_once(pairs: list[Pair], using: str, clock: Clock) -> list[Ended]:
+    started = clock.now()
+    together = pairs[0][1].together
+    assert together, "only those come here that take many"
+    together([claim.fact for claim, _ in pairs], using)
+    took_ms = (clock.now() - started) * 1000 / len(pairs)
+    return [Ended(claim, None, started, took_ms) for claim, _ in pairs]
 
 
 def _one_by_one(taken: list[Pair], last: FellApart | None, using: str, clock: Clock) -> list[Ended]:

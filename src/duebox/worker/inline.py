@@ -38,12 +38,12 @@ def follow_setting(*, setting: str = "DUEBOX", **kwargs: Any) -> None:
 @cache
 def _hook(using: str) -> Callable[[], None]:
     def deliver() -> None:  # a function: Django cannot log the failure of a partial, for want of its __qualname__
-        _deliver(using)
+        deliver_here(using)
 
     return deliver
 
 
-def _deliver(using: str) -> None:
+def deliver_here(using: str) -> None:
     if _draining.get():
         return  # emitted by a handler: the drain that runs it comes to it next, after the handler has ended
     token = _draining.set(True)

@@ -9,12 +9,15 @@ import time
 from django.db import connections
 
 from duebox.store import leases
+from duebox.upkeep import forget_receipts
 from duebox.worker.clock import Clock
+from duebox.worker.settling import rescue
 
 logger = logging.getLogger("duebox.worker")
 
 BEATS_PER_LEASE = 4
 BEATS_PER_STRAY_HUNT = 12
+FORGET_SECONDS = 3600.0
 
 
 class Lease:
@@ -31,6 +34,7 @@ class Lease:
         self._rescue_limit = rescue_limit
         self._clock = clock
         self._probe = probe
+        self._forget_at = 0.0
         self._stopping = False
         self._thread = threading.Thread(target=self._beat_until_stopped, name="duebox-lease", daemon=True)
 
@@ -97,7 +101,9 @@ class Lease:
             self.abandon("the heartbeat came too late")
             self.take()
         self.beats += 1
-        leases.rescue(self.using, self._rescue_limit, always=self.beats % BEATS_PER_STRAY_HUNT == 0)
+        rescue(self.using, self._rescue_limit, always=self.beats % BEATS_PER_STRAY_HUNT == 0)
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + (0.0 if forget_receipts(self.using) else FORGET_SECONDS)
 
     def _read_clock(self) -> None:
         asked_at = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -22,13 +23,13 @@ class Deaf(Exception):
 
 
 class Listener:
-    """Sets `wake` when events were committed. `mode` is "listen" only while heartbeats come through.
+    """Calls `wake` when events were committed. `mode` is "listen" only while heartbeats come through.
 
     A connection can look alive and deliver nothing: a pooler in transaction mode, a half-open socket. So every
     heartbeat of the worker is sent to its own channel, and a listener that misses them falls back to polling.
     """
 
-    def __init__(self, lease: Lease, wake: threading.Event) -> None:
+    def __init__(self, lease: Lease, wake: Callable[[], None]) -> None:
         self.mode = "poll"
         self._told = ""
         self._lease = lease
@@ -64,7 +65,7 @@ class Listener:
             while not self._stopping.is_set() and lease == self._lease.id:
                 for notify in connection.notifies(timeout=self._lease.beat_seconds, stop_after=1):
                     if notify.channel == "duebox":
-                        self._wake.set()
+                        self._wake()
                     else:
                         heard_at = time.monotonic()
                         self._set_mode("listen", "heartbeat heard")
@@ -77,7 +78,7 @@ class Listener:
             logger.log(level, "wake-up mode is now %s: %s", mode, reason)
             self.mode = self._told = mode
             # Whatever was committed while nobody listened is fetched now.
-            self._wake.set()
+            self._wake()
 
 
 def _plain_params(params: dict[str, Any]) -> dict[str, Any]:

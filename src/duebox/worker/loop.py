@@ -5,31 +5,34 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from fnmatch import fnmatchcase
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections
 
 from duebox import clock as time_source
 from duebox.conf import conf
 from duebox.firing import BATCH, fire_due
+from duebox.redis_tier.tier import tier_of
 from duebox.store import leases
-from duebox.store.deliveries import claim, promote, seconds_to_next
+from duebox.store.deliveries import claim, seconds_to_next
 from duebox.store.schedules import NEAR_SECONDS
-from duebox.subscribers import Subscriber, by_name
+from duebox.subscribers import OUTSIDE, matching
 from duebox.upkeep import prepare_upkeep
 from duebox.worker.ahead import SECONDS as AHEAD_SECONDS
 from duebox.worker.ahead import Ahead
 from duebox.worker.clock import Clock
 from duebox.worker.crew import Crew
+from duebox.worker.crowds import Crowds
+from duebox.worker.floor import Floor
 from duebox.worker.lease import Lease
 from duebox.worker.listener import Listener
+from duebox.worker.outside import outside_of
 from duebox.worker.patience import WAITS
+from duebox.worker.settling import rescue
 from duebox.worker.tidy import tidy_connections
 
 logger = logging.getLogger("duebox.worker")
 
 FULL_CLAIMS_UNTIL_AWAKE = 20
-FLOOR_SECONDS = 1.0
 AFTERGLOW_SECONDS = 1.0
 AFTERGLOW_POLL_SECONDS = 0.05
 PREPARE_SECONDS = 0.05
@@ -48,8 +51,8 @@ class Worker:
                  poll: float | None = None, only: tuple[str, ...] = (), until_idle: bool = False) -> None:  # fmt: skip
         settings = conf()
         self.using = using or settings.DATABASE
-        self.subscribers = known(only)
-        self._names = list(self.subscribers)
+        self.subscribers = matching(only)
+        self._names = [name for name in self.subscribers if not name.startswith(OUTSIDE)]
         self._until_idle = until_idle
         self._poll_seconds = poll or settings.POLL_SECONDS
         self._shutdown_seconds = settings.SHUTDOWN_SECONDS
@@ -57,8 +60,11 @@ class Worker:
         self._stopping = False
         clock = Clock()
         self.lease = Lease(self.using, settings.LEASE_SECONDS, settings.RESCUE_LIMIT, clock, probe=settings.LISTEN)
-        self.listener = Listener(self.lease, self._wake) if settings.LISTEN and not until_idle else None
-        self._floor = _Floor()
+        self.listener = Listener(self.lease, self.wake) if settings.LISTEN and not until_idle else None
+        redis = None if until_idle else tier_of(self.wake, self.using)
+        self._ears = [each for each in (self.listener, redis) if each]
+        self._floor = Floor()
+        self._crowds = Crowds(self.using)
         self.crew = Crew(
             self.using,
             self.lease,
@@ -70,6 +76,7 @@ class Worker:
             wake=self._wake.set,
             rewind=self._floor.rewind,
         )
+        self.outside = outside_of(self.crew, self._poll_seconds, lambda: self._told_mode[1])
         self._upkeep = threading.Thread(target=self._keep_up, name="duebox-upkeep", daemon=True)
         self._ahead = Ahead(self.using, clock)
         self._fire_at = 0.0
@@ -87,9 +94,11 @@ class Worker:
             return  # stopped before the database was there
         self.lease.start()
         self.crew.start()
+        if self.outside:
+            self.outside.start()
         self._upkeep.start()
-        if self.listener:
-            self.listener.start()
+        for each in self._ears:
+            each.start()
         try:
             while not self._stopping:
                 if self._wake.wait(self._poll_safely()):
@@ -103,13 +112,19 @@ class Worker:
         self._stopping = True
         self._wake.set()
 
+    def wake(self) -> None:
+        """There is something new to look at."""
+        self._wake.set()
+        if self.outside:
+            self.outside.wake()
+
     def _take_lease(self) -> None:
         """A worker that starts before its database waits for it; `until_idle` gives up: the next run tries again."""
         while not self._stopping:
             try:
                 self.lease.take()
                 # Where only `once` runs, from cron, nobody else looks for strays.
-                leases.rescue(self.using, conf().RESCUE_LIMIT, always=True)
+                rescue(self.using, conf().RESCUE_LIMIT, always=True)
             except OperationalError as error:
                 if self._until_idle and self._errors >= len(WAITS):
                     raise
@@ -128,10 +143,15 @@ class Worker:
             self._wake.set()
 
     def _shut_down(self) -> None:
-        if self.listener:
-            self.listener.stop()
+        for each in self._ears:
+            each.stop()
+        deadline = time.monotonic() + self._shutdown_seconds
         try:
+            if self.outside:
+                self.outside.stop()
             self.crew.finish(self._shutdown_seconds)
+            if self.outside:
+                self.outside.finish(deadline)
             self.lease.stop()
         except (DatabaseError, InterfaceError) as error:
             logger.warning("stopped without the database; the lease runs out by itself: %s", str(error).strip())
@@ -164,26 +184,32 @@ class Worker:
         # Asked before the claim: a handler that ends after it may have emitted more.
         was_idle = not self.crew.busy()
         room = self.crew.room()
-        if not self._names and self._until_idle and not (fired or self._upkeep.is_alive()):
-            self.stop()
+        if not self._names and not (fired or self._upkeep.is_alive()):
+            self._stop_if_idle()
         if not self.lease.id or room <= 0 or not self._names:
             return 0.0 if fired else self._rest_without_claims()
         floor = self._floor.value
-        claims, parked = claim(self.using, self.lease.id, self._names, room, floor=floor)
+        past = self._crowds.streams
+        claims, parked = claim(self.using, self.lease.id, self._names, room, floor=floor, past=past)
         self.crew.put(claims)
-        if parked:
-            promote(self.using, parked)
-        full = len(claims) + len(parked) >= room
+        full = len(claims) + parked.total() >= room
         self._floor.move(claims[-1].due if full and claims else None)
-        if full:
+        if self._crowds.see(parked, lambda _: room):
+            self._floor.rewind()
+        if full or self._crowds:
             self._full_claims += 1
             self._keep_mode(asleep=self._full_claims < FULL_CLAIMS_UNTIL_AWAKE)
             return 0.0
         if floor and not claims:
             return 0.0  # something may lie below it
-        if self._until_idle and was_idle and not (fired or claims or parked or self._upkeep.is_alive()):
-            self.stop()
+        if was_idle and not (fired or claims or parked or self._upkeep.is_alive()):
+            self._stop_if_idle()
         return self._rest()
+
+    def _stop_if_idle(self) -> None:
+        """Nothing is left to do here; what goes outside may still be on its way, or cause more."""
+        if self._until_idle and (self.outside is None or self.outside.settled_down()):
+            self.stop()
 
     def _fire_prepared(self) -> bool:
         """The shortest way from a moment to its handler: one statement, and no claim."""
@@ -231,6 +257,8 @@ class Worker:
 
     def _rest_without_claims(self) -> float:
         """All hands are busy, or there is nothing that this worker may claim; moments come all the same."""
+        if not self._names:
+            self._keep_mode(asleep=True)  # for the sake of destinations
         return min(self._poll_seconds, self._until_fire(seconds_to_next(self.using, self._names).schedule))
 
     def _until_fire(self, seconds: float | None) -> float:
@@ -264,34 +292,3 @@ class Worker:
         leases.set_mode(self.using, self.lease.id, mode=mode, listening=listening)
         self._told_mode = told
         return woken
-
-
-class _Floor:
-    """How far the due index was consumed already.
-
-    While an old snapshot is held elsewhere, dead index entries pile up at the low end and every claim from the
-    bottom reads them all (43,000 → 9,000 events/s). Late commits land below the floor, so it is left now and then.
-    """
-
-    def __init__(self) -> None:
-        self.value = 0.0
-        self._since = 0.0
-
-    def rewind(self) -> None:
-        """Something old became due again: the next of a stream."""
-        self.value = 0.0
-
-    def move(self, last_due: float | None) -> None:
-        now = time.monotonic()
-        if last_due is None or now - self._since > FLOOR_SECONDS:
-            self.value, self._since = 0.0, now
-        else:
-            self.value = last_due
-
-
-def known(only: tuple[str, ...] = ()) -> dict[str, Subscriber]:
-    """The names this process may claim for; `only` are shell patterns on subscriber names."""
-    names = by_name()
-    if not only:
-        return dict(names)
-    return {name: each for name, each in names.items() if any(fnmatchcase(each.name, wanted) for wanted in only)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -10,24 +11,36 @@ import time
 from types import FrameType
 
 from duebox.conf import conf
+from duebox.destinations.configured import close_all
 from duebox.worker.loop import Worker
 
 logger = logging.getLogger("duebox.worker")
 
 RESTART_SECONDS = 1.0
+# Where a service manager signals the whole group, a child hears it from him and from its supervisor.
+SAME_SIGNAL_SECONDS = 1.0
 
 
 def run_worker(worker: Worker) -> None:
-    """Run until SIGTERM or SIGINT; the second signal ends it at once."""
+    """Run until SIGTERM or SIGINT; a second signal ends it at once."""
+    asked_at = float("inf")
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        signal.signal(signum, signal.SIG_DFL)
-        logger.info("stopping: signal=%s", signal.Signals(signum).name)
-        worker.stop()
+        nonlocal asked_at
+        if time.monotonic() > asked_at + SAME_SIGNAL_SECONDS:
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
+        if asked_at == float("inf"):
+            asked_at = time.monotonic()
+            logger.info("stopping: signal=%s", signal.Signals(signum).name)
+            worker.stop()
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
-    worker.run()
+    try:
+        worker.run()
+    finally:
+        close_all()
 
 
 class Supervisor:

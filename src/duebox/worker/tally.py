@@ -4,11 +4,12 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 
-from duebox.outcome import Dead, Discard, Retried, Snooze
+from duebox.outcome import Dead, Delivered, Discard, Retried, Snooze
 from duebox.store.deliveries import Ended
 
 _WORDS = {
     type(None): "delivered",
+    Delivered: "delivered",
     Discard: "discarded",
     Snooze: "snoozed",
     Retried: "retried",

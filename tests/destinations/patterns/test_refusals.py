@@ -51,7 +51,7 @@ def deep(levels):
         ({"a": [{"numeric": ["!=", 1]}]}, "a[0].numeric", "'!=' is not a comparison; use one of = < <= > >="),
         ({"a": [{"numeric": [">", "1"]}]}, "a[0].numeric", "'1' is not a number that can be compared"),
         ({"a": [{"numeric": [">", True]}]}, "a[0].numeric", "true is not a number"),
-        ({"a": [{"numeric": [">", 2**53 + 1]}]}, "a[0].numeric", "use one that a double holds exactly"),
+        ({"a": [{"numeric": [">", 2**53 + 1]}]}, "a[0].numeric", "use one of up to 15 digits"),
         ({"a": [{"numeric": [">", float("inf")]}]}, "a[0].numeric", "is not a number that can be compared"),
         ({"a": [{"numeric": ["<", 1, ">", 0]}]}, "a[0].numeric", "a range has > or >= first"),
         ({"a": [{"numeric": ["=", 1, "<", 2]}]}, "a[0].numeric", "a range has > or >= first"),

@@ -89,6 +89,9 @@ def test_these_can_be_sent_to(url, target):
         ("https://1.2.3.08/", "not an IPv4 address"),
         ("https://example.com.1/", "not an IPv4 address"),
         ("https://4294967296/", "not an IPv4 address"),
+        (f"https://{'9' * 60}/", "not an IPv4 address"),
+        ("https://0x100000000/", "not an IPv4 address"),
+        ("https://1.2.65536/", "not an IPv4 address"),
     ],
 )
 def test_these_cannot(url, words):
@@ -114,6 +117,9 @@ def test_an_operator_may_allow_http_and_other_ports():
         ("0x7f.0.0.0x1", "127.0.0.1"),
         ("017700000001", "127.0.0.1"),
         ("0177.0.0.01", "127.0.0.1"),
+        (f"{'0' * 50}17700000001", "127.0.0.1"),
+        (f"0x{'0' * 50}7f000001", "127.0.0.1"),
+        ("127.000.0.0001", "127.0.0.1"),
         ("①②⑦.⓪.⓪.①", "127.0.0.1"),
         ("\uff11\uff12\uff17\uff0e\uff11", "127.0.0.1"),
         ("127。0。0。1", "127.0.0.1"),

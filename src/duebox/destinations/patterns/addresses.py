@@ -11,11 +11,17 @@ from duebox.destinations.patterns.values import Test
 
 # Other text is not even tried: most text is no address, and a failed reading costs ten times a failed search.
 LOOKS_LIKE_ONE = re.compile(r"\d+\.\d+\.\d+\.\d+|[0-9a-fA-F:]*:[0-9a-fA-F:]*", re.ASCII)
+LONGEST = 39
+
+
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """The address that a text is, an IPv4 one where it is only wrapped into IPv6; None if it is not one."""
+    # Asked first, so that what is remembered is small.
+    return _read(text) if len(text) <= LONGEST else None
 
 
 @lru_cache(maxsize=4096)
-def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address that a text is, an IPv4 one where it is only wrapped into IPv6; None if it is not one."""
+def _read(text: str) -> IPv4Address | IPv6Address | None:
     if not LOOKS_LIKE_ONE.fullmatch(text):
         return None
     try:

@@ -34,8 +34,8 @@ def wildcard_of(operand: Any, where: str) -> list[str]:
 
 
 def comparable(operand: Any, where: str) -> float:
-    if not numbers.is_number(operand) or not numbers.is_comparable(operand):
+    if not numbers.is_number(operand) or numbers.as_double(operand) is None:
         raise InvalidPattern(
-            where, f"{shown(operand)} is not a number that can be compared", "use one that a double holds exactly"
+            where, f"{shown(operand)} is not a number that can be compared", "use one of up to 15 digits"
         )
     return operand  # type: ignore[no-any-return]

@@ -33,6 +33,13 @@ class Pattern:
         tests = [_all_of(conditions) for conditions in self._alternatives]
         self.matches = tests[0] if len(tests) == 1 else lambda event: any(test(event) for test in tests)
 
+    def may_match(self, **known: Any) -> bool:
+        """Whether an event with these fields may be wanted, whatever its other fields are."""
+        return any(
+            all(each.accepts(known[each.path]) for each in conditions if each.path in known)
+            for conditions in self._alternatives
+        )
+
     def why(self, event: Event) -> str:
         """One line: what made the event match, or the first thing that did not. It quotes values of the event."""
         return tell(self._alternatives, event)

@@ -64,7 +64,7 @@ def _dotted(labels: list[str]) -> str:
 
 
 def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or len(text) > 16:
+    if not _NUMBER.fullmatch(text):
         raise ValueError
     if text.startswith("0x"):
         return int(text, 16) if len(text) > 2 else 0

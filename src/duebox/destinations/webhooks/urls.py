@@ -28,6 +28,10 @@ class Target(NamedTuple):
     path: str
     """With the query."""
 
+    def __repr__(self) -> str:
+        """The path may be a secret."""
+        return f"Target({self.scheme}, {self.host}, {self.port}, …)"
+
 
 def read_url(url: str, *, http: bool = False, ports: Collection[int] = ()) -> Target:
     """The parts of a URL that a webhook may go to, as far as its text can tell. Blocked if it may not.

@@ -5,7 +5,25 @@ from typing import Any, NamedTuple
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from duebox.entrypoints import audit, dead, documents, plan, preview, schemas, sweep, worker
+from duebox.entrypoints import (
+    alive,
+    audit,
+    cdc,
+    dead,
+    destinations,
+    documents,
+    endpoints,
+    plan,
+    preview,
+    redrive,
+    replay,
+    routes,
+    schemas,
+    sql,
+    streams,
+    sweep,
+    worker,
+)
 from duebox.entrypoints.errors import plain_errors
 
 
@@ -17,14 +35,26 @@ class Verb(NamedTuple):
 VERBS = {
     "worker": Verb(worker.worker, worker.add_worker_options),
     "once": Verb(worker.once, worker.add_once_options),
+    "alive": Verb(alive.alive, alive.add_alive_options),
     "preview": Verb(preview.preview, preview.add_preview_options),
     "plan": Verb(plan.plan, plan.add_plan_options),
     "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
+    "routes": Verb(routes.routes, routes.add_routes_options),
+    "destinations": Verb(destinations.destinations, destinations.add_destinations_options),
+    "pause": Verb(destinations.pause, destinations.add_pause_options),
+    "resume": Verb(destinations.resume, destinations.add_resume_options),
     "dead": Verb(dead.dead, dead.add_dead_options),
-    "redrive": Verb(dead.redrive, dead.add_redrive_options),
+    "redrive": Verb(redrive.redrive, redrive.add_redrive_options),
+    "park": Verb(redrive.park, redrive.add_park_options),
+    "discard": Verb(redrive.discard, redrive.add_discard_options),
+    "streams": Verb(streams.streams, streams.add_streams_options),
+    "replay": Verb(replay.replay, replay.add_replay_options),
     "schemas": Verb(schemas.schemas, schemas.add_schemas_options),
     "docs": Verb(documents.documents, documents.add_documents_options),
     "audit": Verb(audit.audit, audit.add_audit_options),
+    "endpoints": Verb(endpoints.endpoints, endpoints.add_endpoints_options),
+    "cdc": Verb(cdc.cdc, cdc.add_cdc_options),
+    "sql": Verb(sql.sql, sql.add_sql_options),
 }
 
 

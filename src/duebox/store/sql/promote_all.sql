@@ -1,12 +1,28 @@
 -- Every parked delivery that has become the head of its stream; heals what a crash between settling and
 -- promoting left behind. It runs in the heartbeat, so it waits for nobody; the next one comes soon.
+-- The streams are found by hopping from one to the next: comparing each parked delivery with those before it took
+-- minutes where 100,000 stand in two streams.
+WITH RECURSIVE parked AS (
+    (SELECT subscriber, stream FROM duebox_delivery WHERE status = 'waiting' ORDER BY subscriber, stream LIMIT 1)
+    UNION ALL
+    SELECT following.subscriber, following.stream
+    FROM parked CROSS JOIN LATERAL (
+        SELECT d.subscriber, d.stream FROM duebox_delivery d
+        WHERE d.status = 'waiting' AND (d.subscriber, d.stream) > (parked.subscriber, parked.stream)
+        ORDER BY d.subscriber, d.stream LIMIT 1
+    ) following
+)
 UPDATE duebox_delivery SET status = 'pending'
 WHERE status = 'waiting' AND id = ANY(ARRAY(
-    SELECT d.id FROM duebox_delivery d
-    WHERE d.status = 'waiting' AND NOT EXISTS (
-        SELECT FROM duebox_delivery earlier
-        WHERE earlier.subscriber = d.subscriber AND earlier.stream = d.stream AND earlier.id < d.id
-    )
+    SELECT d.id
+    FROM parked
+    CROSS JOIN LATERAL (
+        SELECT id FROM duebox_delivery first
+        WHERE first.subscriber = parked.subscriber AND first.stream = parked.stream
+        ORDER BY first.id LIMIT 1
+    ) head
+    JOIN duebox_delivery d ON d.id = head.id
+    WHERE d.status = 'waiting'
     ORDER BY d.id
     FOR UPDATE OF d SKIP LOCKED
 ))

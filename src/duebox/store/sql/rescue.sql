@@ -1,18 +1,32 @@
 -- Free what lost workers held. A delivery on its last chance runs announced and alone, and only the announced one
 -- takes the last step to the dead letters: those that merely shared a batch with it never do.
-WITH orphan AS MATERIALIZED (
+WITH inside AS MATERIALIZED (
     SELECT d.ctid AS place
     FROM duebox_delivery d
-    WHERE d.status = 'pending' AND d.lease IS NOT NULL
+    WHERE d.status = 'pending' AND d.lease IS NOT NULL AND NOT d.subscriber LIKE 'to:%%'
       AND d.due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
       AND NOT EXISTS (SELECT FROM duebox_worker w WHERE w.id = d.lease)
     FOR UPDATE OF d SKIP LOCKED
+), outside AS MATERIALIZED (
+    SELECT d.ctid AS place
+    FROM duebox_delivery d
+    WHERE d.status = 'pending' AND d.lease IS NOT NULL AND d.subscriber LIKE 'to:%%'
+      AND d.due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+      AND NOT EXISTS (SELECT FROM duebox_worker w WHERE w.id = d.lease)
+    FOR UPDATE OF d SKIP LOCKED
+), orphan AS (
+    SELECT place FROM inside UNION ALL SELECT place FROM outside
 ), freed AS (
     UPDATE duebox_delivery d
     SET lease = NULL,
         rescues = d.rescues + (d.rescues + 1 < %(limit)s OR d.id = ANY(%(suspects)s))::int,
         status = CASE
             WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s THEN 'dead' ELSE d.status
+        END,
+        fingerprint = CASE WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s THEN %(fingerprint)s END,
+        died_at = CASE
+            WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s
+            THEN coalesce(%(now)s::timestamptz, statement_timestamp())
         END,
         stream = CASE
             WHEN d.id = ANY(%(suspects)s) AND d.rescues + 1 >= %(limit)s AND d.subscriber = ANY(%(skipping)s) THEN NULL
@@ -29,4 +43,4 @@ WITH orphan AS MATERIALIZED (
                 ELSE 'The worker that held it was lost.' END
     FROM freed
 )
-SELECT id, event_id::text, subscriber, status FROM freed
+SELECT id, event_id::text, subscriber, status, attempt, rescues FROM freed

@@ -1,40 +1,51 @@
--- Retried, snoozed or dead: the delivery stays, with its next fate. Discarded: it goes. The history gets a line each.
+-- Retried, snoozed or dead: the delivery stays, with its next fate. Discarded, or delivered with something to
+-- remember: it goes. The history gets a line each.
 -- Only what the lease still owns is touched; the ids that were are returned.
 WITH ended AS (
     SELECT * FROM unnest(
         %(id)s::bigint[], %(started)s::float8[], %(took_ms)s::float8[], %(outcome)s::text[], %(note)s::text[],
-        %(due)s::timestamptz[], %(after)s::float8[], %(burns)s::smallint[], %(leaves_stream)s::boolean[]
-    ) AS ended (id, started, took_ms, outcome, note, due, after, burns, leaves_stream)
-), mine AS (
-    SELECT d.id, d.event_id, d.subscriber, d.attempt + 1 AS number, d.due_at
-    FROM duebox_delivery d
-    WHERE d.id = ANY(%(id)s::bigint[]) AND d.lease = %(lease)s
-    FOR UPDATE
+        %(due)s::timestamptz[], %(after)s::float8[], %(burns)s::smallint[], %(leaves_stream)s::boolean[],
+        %(status)s::smallint[], %(fingerprint)s::text[], %(rescued)s::boolean[]
+    ) AS ended (
+        id, started, took_ms, outcome, note, due, after, burns, leaves_stream, status, fingerprint, rescued
+    )
+), mine AS MATERIALIZED (
+    -- One by one, by their key: joined as two lists they were compared each with each, 2 of 4 ms for fifty.
+    SELECT d.event_id, d.subscriber, d.attempt + 1 AS number, d.due_at, ended.*
+    FROM (SELECT * FROM ended ORDER BY id) AS ended
+    CROSS JOIN LATERAL (
+        SELECT event_id, subscriber, attempt, due_at FROM duebox_delivery
+        WHERE id = ended.id AND lease = %(lease)s
+        FOR UPDATE
+    ) d
 ), kept AS (
     UPDATE duebox_delivery d
     SET lease = NULL,
-        attempt = d.attempt + ended.burns,
-        rescues = CASE WHEN ended.outcome = 'retried' AND ended.burns = 0 THEN d.rescues + 1 ELSE 0 END,
-        status = CASE WHEN ended.outcome = 'dead' THEN 'dead' ELSE d.status END,
-        stream = CASE WHEN ended.leaves_stream THEN NULL ELSE d.stream END,
+        attempt = d.attempt + mine.burns,
+        rescues = CASE WHEN mine.rescued THEN d.rescues + 1 ELSE 0 END,
+        status = CASE WHEN mine.outcome = 'dead' THEN 'dead' ELSE d.status END,
+        fingerprint = mine.fingerprint,
+        died_at = CASE WHEN mine.outcome = 'dead' THEN coalesce(%(now)s::timestamptz, statement_timestamp()) END,
+        stream = CASE WHEN mine.leaves_stream THEN NULL ELSE d.stream END,
         -- Never before it was due: the claim does not look there.
         due_at = greatest(d.due_at, coalesce(
-            ended.due,
-            coalesce(%(now)s::timestamptz, statement_timestamp()) + ended.after * interval '1 second'
+            mine.due,
+            coalesce(%(now)s::timestamptz, statement_timestamp()) + mine.after * interval '1 second'
         ))
-    FROM mine JOIN ended USING (id)
-    WHERE d.id = mine.id AND ended.outcome <> 'discarded'
+    FROM mine
+    WHERE d.id = mine.id AND mine.outcome NOT IN ('discarded', 'delivered')
 ), gone AS (
     DELETE FROM duebox_delivery d
-    USING mine JOIN ended USING (id)
-    WHERE d.id = mine.id AND ended.outcome = 'discarded'
+    USING mine
+    WHERE d.id = mine.id AND mine.outcome IN ('discarded', 'delivered')
 ), told AS (
     INSERT INTO duebox_attempt (
-        event_id, delivery_id, subscriber, number, outcome, due_at, started_at, settled_at, took_ms, lease, note
+        event_id, delivery_id, subscriber, number, outcome, due_at, started_at, settled_at, took_ms, lease, note, status
     )
-    SELECT mine.event_id, mine.id, mine.subscriber, mine.number, ended.outcome, mine.due_at,
-           to_timestamp(ended.started), coalesce(%(now)s::timestamptz, statement_timestamp()), ended.took_ms, %(lease)s, ended.note
-    FROM mine JOIN ended USING (id)
+    SELECT mine.event_id, mine.id, mine.subscriber, mine.number, mine.outcome, mine.due_at,
+           to_timestamp(mine.started), coalesce(%(now)s::timestamptz, statement_timestamp()), mine.took_ms, %(lease)s, mine.note,
+           mine.status
+    FROM mine
     RETURNING delivery_id
 )
 SELECT array_agg(delivery_id) FROM told

@@ -1,0 +1,193 @@
+"""Kafka: each event is a record whose key is its aggregate, so that a partition keeps the order of each aggregate.
+
+"kafka": {
+    "BACKEND": "duebox.destinations.kafka.Kafka",
+    "OPTIONS": {"servers": "broker-1:9092,broker-2:9092", "topic": "shop.{aggregate_type}"},
+}
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duebox.destinations.base import Destination, Result
+from duebox.destinations.drivers import driver, positive
+from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.naming import Name
+from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
+from duebox.fact import Fact
+
+logger = logging.getLogger("duebox.destinations")
+
+OURS = ("bootstrap.servers", "enable.idempotence", "acks", "message.timeout.ms")
+_FOR_GOOD = (
+    "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION", "TOPIC_EXCEPTION",
+)  # fmt: skip
+_NO_RIGHT = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+_NO_TOPIC = ("_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART")
+_POLL_SECONDS = 0.05
+_SLACK_SECONDS = 1.5  # the client looks once a second for what has timed out
+_of_parents: list[Any] = []
+"""Producers from before a fork. To let go of one waits for its threads, and those stayed with the parent."""
+
+
+class Kafka(Destination):
+    """An idempotent producer, shared by all threads: what the client itself sends again is stored once.
+
+    `settings` are those of librdkafka, such as `security.protocol` and `sasl.mechanisms`.
+    """
+
+    batch_size = 500
+    keeps_order = True
+
+    def __init__(
+        self,
+        alias: str,
+        *,
+        servers: str,
+        topic: str = "duebox",
+        timeout: float = 10.0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(alias)
+        self._kafka = driver("confluent_kafka", "kafka")
+        self._topic = Name(topic, option="topic", unsafe=r"[^a-zA-Z0-9._-]")
+        self._timeout = positive("timeout", timeout)
+        self._settings = self._complete(servers, settings or {})
+        self._for_good = {getattr(self._kafka.KafkaError, name) for name in _FOR_GOOD}
+        self._no_right = {getattr(self._kafka.KafkaError, name) for name in _NO_RIGHT}
+        self._no_topic = {getattr(self._kafka.KafkaError, name) for name in _NO_TOPIC}
+        self._producer: Any = None
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
+        until = time.monotonic() + self._timeout
+        results = self._produce(batch)
+        suspects = [number for number, result in enumerate(results) if isinstance(result, Refused)]
+        if len(batch) > 1:
+            # The broker answers for several records at once: alone, the one it means is told from its neighbours.
+            for number in suspects:
+                in_time = time.monotonic() < until
+                results[number] = self._produce([batch[number]])[0] if in_time else Undelivered(str(results[number]))
+        return results
+
+    def close(self) -> None:
+        with self._lock:
+            self._leave_to_parent()
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.flush(self._timeout)
+
+    def _produce(self, batch: Sequence[Fact]) -> list[Result]:
+        producer, reports = self._running(), _Reports(len(batch))
+        for number, fact in enumerate(batch):
+            reports.put(number, self._start(producer, fact, reports.taker(number)))
+        until = time.monotonic() + self._timeout + _SLACK_SECONDS
+        while reports.missing and time.monotonic() < until:
+            producer.poll(_POLL_SECONDS)  # other threads may take our reports from it, so it must not wait for long
+        return [self._result(report, producer) for report in reports.errors]
+
+    def _start(self, producer: Any, fact: Fact, report: Any) -> Any:
+        """Hand it to the client; gives what it says against it."""
+        row = fact.row
+        value, told = envelope(fact).encode(), headers(fact)
+        size = len(value) + sum(len(name) + len(text.encode()) for name, text in told.items())
+        if size > (limit := int(self._settings["message.max.bytes"])):
+            return TooLarge(size, limit)
+        try:
+            producer.produce(
+                self._topic.of(fact),
+                value,
+                key=f"{row.aggregate_type}:{row.aggregate_id}" if row.aggregate_type else None,
+                headers=[(name, text.encode()) for name, text in told.items()],
+                timestamp=int(row.occurred * 1000),
+                on_delivery=report,
+            )
+        except BufferError:
+            return Undelivered("The queue of the Kafka client is full; the broker does not keep up.")
+        except self._kafka.KafkaException as error:
+            return error.args[0]
+        return None
+
+    def _result(self, report: Any, producer: Any) -> Result:
+        if report is None or isinstance(report, DueboxError):
+            return report  # taken, or judged already
+        told = f"{report.str()} ({report.name()})"
+        if report.fatal():
+            self._give_up(producer)
+            return Undelivered(f"The Kafka producer had to give up: {told}")
+        if report.code() in self._for_good:
+            return Refused(f"Kafka refused the record: {told}")
+        if report.code() in self._no_right:
+            return Undelivered(f"Kafka does not allow it: {told}; give its user the right to write there.")
+        if report.code() in self._no_topic:
+            return Undelivered(f"Kafka has no such topic: {told}; create it, or correct `topic`.")
+        return Undelivered(f"Kafka did not take the record: {told}")
+
+    def _give_up(self, producer: Any) -> None:
+        """It will never work again. Threads that still hear from it keep it; another one may be there already."""
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+
+    def _leave_to_parent(self) -> None:
+        if self._process != os.getpid():
+            _of_parents.append(self._producer)
+            self._process, self._producer = os.getpid(), None
+
+    def _running(self) -> Any:
+        with self._lock:
+            self._leave_to_parent()
+            if self._producer is None:
+                try:
+                    self._producer = self._kafka.Producer(self._settings, logger=logger)
+                except self._kafka.KafkaException as error:
+                    why = error.args[0].str()
+                    raise InvalidDestination(f"The Kafka client cannot use `settings`: {why}") from error
+            return self._producer
+
+    def _complete(self, servers: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        for name in OURS:
+            if name in given:
+                raise InvalidDestination(f"settings[{name!r}] is not yours to set; leave it out.")
+        return {
+            "client.id": f"duebox-{self.alias}",
+            "message.max.bytes": 1_000_000,
+            "partitioner": "murmur2_random",  # as clients in Java do, so that all agree on the partition of a key
+            "reconnect.backoff.max.ms": 1000,
+            **given,
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "acks": "all",
+            "message.timeout.ms": int(self._timeout * 1000),
+        }
+
+
+class _Reports:
+    """What became of each record of a batch: nothing is good, an error is not."""
+
+    def __init__(self, count: int) -> None:
+        self.errors: list[Any] = [Undelivered("Kafka did not answer in time.") for _ in range(count)]
+        self._open = set(range(count))
+
+    @property
+    def missing(self) -> bool:
+        return bool(self._open)
+
+    def taker(self, number: int) -> Any:
+        return lambda error, message: self._take(number, error)
+
+    def put(self, number: int, error: Any) -> None:
+        """It was not even sent."""
+        if error is not None:
+            self._take(number, error)
+
+    def _take(self, number: int, error: Any) -> None:
+        self.errors[number] = error
+        self._open.discard(number)

@@ -1,0 +1,192 @@
+"""NATS JetStream: each event is a message on a subject, known by its id, so that the stream drops repeats.
+
+"nats": {"BACKEND": "duebox.destinations.nats.NatsJetStream", "OPTIONS": {"url": "nats://localhost:4222"}}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duebox.destinations.base import Destination, Result
+from duebox.destinations.drivers import driver, positive
+from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.looping import LoopThread
+from duebox.destinations.naming import Name
+from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
+from duebox.fact import Fact
+from duebox.outcome import Delivered
+
+logger = logging.getLogger("duebox.destinations")
+
+_NO_ANSWER = "NATS did not answer in time."
+_NO_STREAM = "Somebody who is no stream answered; add the subject to the subjects of a stream, or correct `subject`."
+_NOBODY = {"code": 503}  # what the server itself answers, where nobody listens
+_FRAME_BYTES = 16  # what the protocol puts around the headers
+
+
+class NatsJetStream(Destination):
+    """A batch is published in order on one connection, and then all answers are awaited.
+
+    The stream drops what comes again within its duplicate window, which is two minutes unless it says otherwise.
+    `options` are those of nats-py's `connect`, such as `user_credentials`.
+    """
+
+    batch_size = 100
+    keeps_order = True
+    forgets_repeats = True
+
+    def __init__(
+        self,
+        alias: str,
+        *,
+        url: str | Sequence[str],
+        subject: str = "events.{event_type}",
+        timeout: float = 5.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(alias)
+        self._nats = driver("nats", "nats")
+        if not url or any(character in subject for character in " \t\r\n*>"):
+            raise InvalidDestination(f"url is empty, or subject={subject!r} holds a space or a wildcard; correct it.")
+        self._subject = Name(subject, option="subject", unsafe=r"[\s*>]")
+        self._timeout = positive("timeout", timeout)
+        self._options = {"servers": url if isinstance(url, str) else list(url), **(options or {})}
+        self._begin()
+
+    def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
+        self._leave_to_parent()
+        try:
+            return self._loop.run(self._publish(batch), self._timeout + 1)
+        except (self._nats.errors.Error, OSError, TimeoutError) as error:
+            raise Undelivered(f"NATS cannot be reached: {str(error) or type(error).__name__}") from error
+
+    def close(self) -> None:
+        self._leave_to_parent()
+        self._loop.stop(self._let_go())
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+        self._loop = LoopThread(f"duebox-nats-{self.alias}")
+
+    def _leave_to_parent(self) -> None:
+        if self._process != os.getpid():  # after a fork: the thread is not here, and the connection is the parent's
+            self._begin()
+
+    async def _publish(self, batch: Sequence[Fact]) -> list[Result]:
+        async with asyncio.timeout(self._timeout) as until:
+            client = await self._connected()
+            answers = _Answers(len(batch))
+            inbox = client.new_inbox()
+            subscription = await client.subscribe(f"{inbox}.*", cb=answers.take)
+        try:
+            async with asyncio.timeout_at(until.when()):
+                for number, fact in enumerate(batch):
+                    await self._send(client, fact, f"{inbox}.{number}", answers, number)
+                await answers.complete.wait()
+        except (self._nats.errors.Error, OSError, TimeoutError) as error:
+            logger.info("NATS answered %d of %d: %s", len(batch) - answers.missing, len(batch), str(error) or "timeout")
+        if answers.missing == len(batch):
+            await self._let_go()  # it may be half open, and would stay so for minutes
+        elif client.is_connected:
+            await subscription.unsubscribe()
+        return answers.results
+
+    async def _send(self, client: Any, fact: Fact, reply: str, answers: _Answers, number: int) -> None:
+        told = {"Nats-Msg-Id": fact.row.id, **headers(fact)}
+        payload = envelope(fact).encode()
+        # The limit of the server is for both, and it cuts the connection of whoever breaks it.
+        size = len(payload) + sum(len(name) + len(value.encode()) + 4 for name, value in told.items()) + _FRAME_BYTES
+        if size > client.max_payload:
+            answers.put(number, TooLarge(size, client.max_payload))
+        else:
+            await client.publish(self._subject.of(fact), payload, reply=reply, headers=told)
+
+    async def _connected(self) -> Any:
+        """The one connection of this process. One that broke is replaced; the client's own way back would send what
+        was given up already."""
+        async with self._connecting:
+            if self._client is None or not self._client.is_connected:
+                await self._let_go()
+                client = self._nats.NATS()
+                try:
+                    await client.connect(
+                        allow_reconnect=False, connect_timeout=self._timeout, error_cb=_log, **self._options
+                    )
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+    async def _let_go(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+class _Answers:
+    """What the stream says about each message of a batch; it answers on the inbox of the batch, by number."""
+
+    def __init__(self, count: int) -> None:
+        self.results: list[Result] = [Undelivered(_NO_ANSWER) for _ in range(count)]
+        self.complete = asyncio.Event()
+        self._open = set(range(count))
+
+    @property
+    def missing(self) -> int:
+        return len(self._open)
+
+    async def take(self, message: Any) -> None:
+        number = int(message.subject.rpartition(".")[2])
+        if (answer := _answer(message)) is not None:
+            self.put(number, _result(answer))
+        elif number in self._open:
+            # Whoever else listens to the subject may answer too. The stream is still to be heard.
+            self.results[number] = Undelivered(_NO_STREAM)
+
+    def put(self, number: int, result: Result) -> None:
+        if number in self._open:
+            self._open.discard(number)
+            self.results[number] = result
+        if not self._open:
+            self.complete.set()
+
+
+def _answer(message: Any) -> dict[str, Any] | None:
+    """What JetStream says, or None where it was not JetStream."""
+    if message.headers and message.headers.get("Status") == "503":
+        return {"error": _NOBODY}
+    try:
+        answer = json.loads(message.data)
+    except ValueError:
+        return None
+    if not isinstance(answer, dict):
+        return None
+    error = answer.get("error")
+    if isinstance(error, dict):
+        return answer if type(error.get("err_code")) is int else None
+    return answer if isinstance(answer.get("stream"), str) and type(answer.get("seq")) is int else None
+
+
+def _result(answer: dict[str, Any]) -> Result:
+    error = answer.get("error")
+    if error is _NOBODY:
+        # Also while a stream elects its leader: another try may help.
+        return Undelivered("No stream of NATS takes the subject; add it to the subjects of one, or correct `subject`.")
+    if error:
+        reason = f"{error.get('description')} (code {error.get('err_code')})"
+        if error.get("code") == 400:
+            return Refused(f"The stream refused the event: {reason}")
+        return Undelivered(f"The stream did not take the event: {reason}")
+    return Delivered("the stream had it already") if answer.get("duplicate") else None
+
+
+async def _log(error: Exception) -> None:
+    logger.info("NATS: %s", str(error) or type(error).__name__)

@@ -1,0 +1,170 @@
+"""Webhooks as a destination: each public event goes to the endpoints of its organization, each with its own fate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from duebox.destinations.base import Destination
+from duebox.destinations.configured import subscriptions
+from duebox.destinations.drivers import driver, positive
+from duebox.destinations.given import listed, number, truth
+from duebox.destinations.terms import Terms
+from duebox.destinations.webhooks.event_types import PUBLIC
+from duebox.destinations.webhooks.guard import Guard
+from duebox.exceptions import InvalidDestination
+from duebox.fact import Fact
+from duebox.models import Endpoint
+from duebox.outcome import Retry
+from duebox.store import webhooks as store
+
+if TYPE_CHECKING:
+    from duebox.destinations.webhooks.recipient import Nobody, Recipient
+    from duebox.destinations.webhooks.wire import Wire
+
+MINUTE, HOUR = 60.0, 3600.0
+RETRY = Retry(
+    delays=(5.0, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR), jitter=0.2
+)
+"""Three days and a few hours, as Standard Webhooks proposes."""
+FRESH_SECONDS = 2.0
+"""So soon a change of an endpoint is known to every worker."""
+FORGET_SECONDS = 300.0
+
+
+class Webhooks(Destination):
+    """Options: `timeout` of an attempt in seconds; `http` and `ports` besides https on 443; `allow_private` networks,
+    addresses and hosts; `ca_file` of authorities of your own; `refused`, statuses after which no other try is made;
+    `disable_after_days` of failures an endpoint is disabled, 0 for never.
+    """
+
+    terms = Terms(retry=RETRY, concurrency=4)
+    match = "public.*"
+    expands = True
+    only_once = True  # endpoints know no alias: a second one would send to all of them, under a guard of its own
+
+    def __init__(
+        self,
+        alias: str,
+        *,
+        timeout: float = 15.0,
+        http: bool = False,
+        ports: Collection[int] = (),
+        allow_private: Sequence[str] = (),
+        ca_file: str | PathLike[str] = "",
+        refused: Collection[int] = (),
+        disable_after_days: float = 5.0,
+    ) -> None:
+        super().__init__(alias)
+        self.guard = Guard(
+            http=truth("http", http),
+            ports=tuple(_wholes("ports", ports, "numbers", 1, 65_535)),
+            allow_private=tuple(listed("allow_private", allow_private, "networks, addresses and hosts")),
+        )
+        self.refused = frozenset(_wholes("refused", refused, "statuses", 100, 599))
+        self.disable_after_days = _days("disable_after_days", disable_after_days)
+        self.wire = _wire(self.guard, ca_file, positive("timeout", number("timeout", timeout)))
+        self._parts: dict[str, tuple[Recipient | Nobody, float]] = {}
+        self._swept = time.monotonic()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def expand(cls, alias: str, facts: Sequence[Fact], using: str) -> None:
+        public = [fact.row.id for fact in facts if fact.type.startswith(PUBLIC) and fact.organization]
+        if public:
+            store.fan_out(using, alias, public)
+
+    def prepare(self, keys: Sequence[str]) -> None:
+        now = time.monotonic()
+        with self._lock:
+            known = {key: self._parts.get(key, (None, 0.0)) for key in keys}
+        stale = {key: before for key, (before, until) in known.items() if before is None or now >= until}
+        if not stale:
+            return
+        rows = {str(row.pk): row for row in self._rows(list(stale))}
+        fresh = {key: self._made(key, rows.get(key), before) for key, before in stale.items()}
+        with self._lock:
+            self._forget_old(now)
+            self._parts.update({key: (made, now + FRESH_SECONDS) for key, made in fresh.items()})
+
+    def part(self, key: str) -> Destination:
+        """The endpoint with this id, as it was at most two seconds ago."""
+        self.prepare([key])
+        with self._lock:
+            made, _ = self._parts[key]
+        return made
+
+    def forget(self, key: UUID) -> None:
+        """An endpoint has changed, here and now."""
+        with self._lock:
+            self._parts.pop(str(key), None)
+
+    def recipient(self, row: Endpoint) -> Recipient:
+        """The destination of an endpoint, whether it is enabled or not."""
+        from duebox.destinations.webhooks.recipient import Recipient
+
+        mine = subscriptions().get(self.alias)
+        return Recipient(self, row, mine.terms if mine else self.terms)
+
+    def close(self) -> None:
+        self.wire.close()
+
+    def _forget_old(self, now: float) -> None:
+        """Those that nobody asked for in a while: who asks makes them fresh."""
+        if now - self._swept < FORGET_SECONDS:
+            return
+        self._swept = now
+        for key in [key for key, (_, until) in self._parts.items() if now - until >= FORGET_SECONDS]:
+            del self._parts[key]
+
+    def _rows(self, keys: list[str]) -> Iterable[Endpoint]:
+        return Endpoint.objects.using(self.using).filter(pk__in=[key for key in keys if _is_uuid(key)])
+
+    def _made(self, key: str, row: Endpoint | None, before: Recipient | Nobody | None) -> Recipient | Nobody:
+        from duebox.destinations.webhooks.recipient import Nobody, Recipient
+
+        if row is None:
+            return Nobody(f"{self.alias}/{key}")
+        if isinstance(before, Recipient) and before.is_for(row):
+            return before
+        return self.recipient(row)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _wholes(name: str, given: Any, of: str, first: int, last: int) -> list[int]:
+    found = listed(name, given, of)
+    for each in found:
+        if isinstance(each, bool) or not isinstance(each, int) or not first <= each <= last:
+            raise InvalidDestination(f"{name} holds {each!r}; it must hold whole numbers from {first} to {last}.")
+    return found
+
+
+def _days(name: str, given: Any) -> float:
+    if number(name, given) < 0:
+        raise InvalidDestination(f"{name} is {given!r}; it must be a number of days, or 0 for never.")
+    return float(given)
+
+
+def _wire(guard: Guard, ca_file: str | PathLike[str], timeout: float) -> Wire:
+    driver("urllib3", "webhooks")
+    driver("cryptography", "webhooks")
+    from duebox.destinations.webhooks.connecting import made_context
+    from duebox.destinations.webhooks.wire import Wire
+
+    if not isinstance(ca_file, str | PathLike):
+        raise InvalidDestination(f"ca_file is {ca_file!r}; name a PEM file.")
+    try:
+        return Wire(guard, made_context(fspath(ca_file)), timeout)
+    except OSError as error:
+        raise InvalidDestination(f"ca_file {ca_file!r} cannot be read ({error}); name a PEM file.") from error

@@ -1,0 +1,221 @@
+"""`duebox endpoints`: who gets webhooks, how they fare, and their secrets, each shown once."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from duebox.auditing.text import printable
+from duebox.conf import conf
+from duebox.entrypoints.dead import operator
+from duebox.entrypoints.endpoint_pages import as_dict, listed, page
+from duebox.entrypoints.worker import positive
+from duebox.exceptions import DueboxError, NotReady
+from duebox.models import Endpoint
+from duebox.origins import bound
+from duebox.store import webhooks as store
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Options = dict[str, Any]
+A_YEAR = 8_760
+
+
+class Verb(NamedTuple):
+    run: Callable[[BaseCommand, Options], None]
+    add_options: Callable[[CommandParser], None]
+
+
+def add_endpoints_options(parser: CommandParser) -> None:
+    verbs = parser.add_subparsers(dest="endpoints", required=True, metavar="|".join(VERBS))
+    for name, verb in VERBS.items():
+        text = verb.run.__doc__
+        below = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
+        verb.add_options(below)
+        below.add_argument("--json", action="store_true", help="print JSON")
+        below.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
+
+
+def endpoints(command: BaseCommand, options: Options) -> None:
+    """See who gets webhooks, add endpoints, test them, replace their secrets, switch them off and on."""
+    try:
+        with bound(actor=operator()):  # for the audit log
+            VERBS[options["endpoints"]].run(command, options)
+    except NotReady:
+        raise
+    except DueboxError as error:
+        raise CommandError(str(error)) from error
+
+
+def show_all(command: BaseCommand, options: Options) -> None:
+    """List the endpoints."""
+    rows = Endpoint.objects.using(_using(options)).order_by("organization", "pk")
+    if options["organization"]:
+        rows = rows.of(options["organization"])
+    _tell(command, options, [as_dict(row) for row in rows], "\n".join(listed(rows)))
+
+
+def add(command: BaseCommand, options: Options) -> None:
+    """Add an endpoint. Its secret is printed once."""
+    made = _api().create(
+        options["organization"], options["url"], options["types"].split(","), description=options["description"],
+        headers=_headers(options["header"]), rate=options["rate"], using=_using(options),
+    )  # fmt: skip
+    _tell(command, options, {**as_dict(made.endpoint), "secret": made.secret}, f"{made.endpoint.pk}\n{made.secret}")
+
+
+def show(command: BaseCommand, options: Options) -> None:
+    """Show an endpoint and its last attempts."""
+    row = _endpoint(options)
+    attempts = store.last_attempts(_using(options), _api().destination().alias, row.pk, options["limit"])
+    _tell(command, options, {**as_dict(row), "attempts": attempts}, "\n".join(page(row, attempts)))
+
+
+def rotate(command: BaseCommand, options: Options) -> None:
+    """Replace the secret. The new one is printed once; both sign until the overlap ends."""
+    secret = _api().rotate(_endpoint(options), overlap=timedelta(hours=options["overlap_hours"]))
+    _tell(command, options, {"id": options["id"], "secret": secret}, secret)
+
+
+def test(command: BaseCommand, options: Options) -> None:
+    """Send a test event now, and print the answer."""
+    tried = _api().test(_endpoint(options))
+    said = tried.error or f"{tried.status} {tried.text}".rstrip()
+    _tell(command, options, {**tried._asdict(), "ok": tried.ok}, f"{printable(said)} ({tried.took_ms:.0f} ms)")
+    if not tried.ok:
+        raise CommandError("The endpoint did not take the test event.")
+
+
+def enable(command: BaseCommand, options: Options) -> None:
+    """Send again to an endpoint that was disabled."""
+    row = _api().enable(_endpoint(options))
+    _tell(command, options, as_dict(row), f"{row} is enabled.")
+
+
+def disable(command: BaseCommand, options: Options) -> None:
+    """Send nothing more to an endpoint."""
+    row = _api().disable(_endpoint(options), options["reason"] or f"by {operator()}")
+    _tell(command, options, as_dict(row), f"{row}: {row.disabled_reason}")
+
+
+def remove(command: BaseCommand, options: Options) -> None:
+    """Remove an endpoint. What is on its way to it is discarded."""
+    row = _endpoint(options)
+    told = as_dict(row)
+    _api().remove(row)
+    _tell(command, options, told, f"{row} is removed.")
+
+
+def reencrypt(command: BaseCommand, options: Options) -> None:
+    """Encrypt all secrets with the newest key, after DUEBOX['WEBHOOK_KEYS'] has changed."""
+    done = _api().reencrypt(_using(options))
+    _tell(command, options, {"reencrypted": done}, f"{done} endpoint{'s' if done != 1 else ''} under the newest key.")
+
+
+def prune(command: BaseCommand, options: Options) -> None:
+    """Forget webhooks that were received long ago; a repeat of them would not be recognised any more."""
+    gone = store.prune(_using(options), options["days"])
+    _tell(command, options, {"forgotten": gone}, f"{gone} receipt{'s' if gone != 1 else ''} forgotten.")
+
+
+def _add_id(parser: CommandParser) -> None:
+    parser.add_argument("id", help="the id of the endpoint, or the beginning of it")
+
+
+def _add_add_options(parser: CommandParser) -> None:
+    parser.add_argument("organization")
+    parser.add_argument("url")
+    parser.add_argument("--types", default="*", help="event types it wants, by commas: order.paid,invoice.* (all)")
+    parser.add_argument("--description", default="")
+    parser.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent along; repeatable")
+    parser.add_argument("--rate", type=float, help="at most so many events a second")
+
+
+def _add_list_options(parser: CommandParser) -> None:
+    parser.add_argument("--organization", help="only of this one")
+
+
+def _add_show_options(parser: CommandParser) -> None:
+    _add_id(parser)
+    parser.add_argument("--limit", type=positive, default=10, help="how many attempts (10)")
+
+
+def _add_rotate_options(parser: CommandParser) -> None:
+    _add_id(parser)
+    parser.add_argument("--overlap-hours", type=_hours, default=24.0, help="how long the old secret signs, too (24)")
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours <= A_YEAR:
+        raise ArgumentTypeError(f"{text!r} is not a number of hours from 0 to {A_YEAR:,}")
+    return hours
+
+
+def _add_disable_options(parser: CommandParser) -> None:
+    _add_id(parser)
+    parser.add_argument("--reason", help="kept with the endpoint, and with each event that it misses")
+
+
+def _add_prune_options(parser: CommandParser) -> None:
+    days = store.RETENTION_DAYS
+    parser.add_argument("--days", type=positive, default=days, help=f"keep so many days ({days})")
+
+
+VERBS = {
+    "list": Verb(show_all, _add_list_options),
+    "add": Verb(add, _add_add_options),
+    "show": Verb(show, _add_show_options),
+    "rotate": Verb(rotate, _add_rotate_options),
+    "test": Verb(test, _add_id),
+    "enable": Verb(enable, _add_id),
+    "disable": Verb(disable, _add_disable_options),
+    "remove": Verb(remove, _add_id),
+    "reencrypt": Verb(reencrypt, lambda parser: None),
+    "prune": Verb(prune, _add_prune_options),
+}
+
+
+def _api() -> ModuleType:
+    """Loaded late: it needs packages that only who sends webhooks has."""
+    from duebox.destinations.drivers import driver
+
+    driver("cryptography", "webhooks")
+    return driver("duebox.destinations.webhooks.endpoints", "webhooks")  # type: ignore[no-any-return]
+
+
+def _endpoint(options: Options) -> Endpoint:
+    rows = Endpoint.objects.using(_using(options))
+    try:
+        found = list(rows.filter(pk=options["id"]))
+    except ValidationError:  # not a whole UUID
+        found = list(rows.filter(pk__startswith=options["id"])[:2])
+    if len(found) != 1:
+        how_many = "Several endpoints have" if found else "No endpoint has"
+        raise CommandError(f"{how_many} the id {options['id']!r}; `duebox endpoints list` shows them.")
+    return found[0]
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    pairs = [line.partition(":") for line in lines]
+    if not all(colon for _, colon, _ in pairs):
+        raise CommandError("A header is written as 'Name: value'.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _using(options: Options) -> str:
+    return str(options["database"] or conf().DATABASE)
+
+
+def _tell(command: BaseCommand, options: Options, data: Any, text: str) -> None:
+    command.stdout.write(json.dumps(data) if options["json"] else text)

@@ -1,0 +1,87 @@
+"""Events that come back from a queue, such as the dead-letter queue of a rule or of a consumer: deliver them again.
+
+DUEBOX_REDELIVER_TO names the destinations that they go to, as in `bus` or `bus,queue`. Where an event still waits for
+one of these it goes on there, a dead letter is redriven, and one that was delivered is sent once more. Without the
+variable only what is still in the outbox goes on: nobody can say where the rest shall go.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from duebox.conf import conf
+from duebox.exceptions import InvalidReplay
+from duebox.models import Attempt, Delivery, Event
+from duebox.store import replay
+from duebox.store.dead import redrive
+from duebox.store.replay import Manner
+from duebox.subscribers import OUTSIDE, by_name
+
+logger = logging.getLogger("duebox.worker")
+
+VARIABLE = "DUEBOX_REDELIVER_TO"
+MOST_DELIVERED = 10
+"""A message that no consumer can digest comes back for ever; after so many it stays where it is."""
+
+
+def take_back(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Make the events of these messages due again; gives the ids of the messages that the queue must keep."""
+    kept = []
+    for record in records:
+        reason = _reason_to_keep(record)
+        if reason:
+            logger.warning("message not taken back: id=%s reason=%s", record["messageId"], reason)
+            kept.append(str(record["messageId"]))
+    return kept
+
+
+def _reason_to_keep(record: Mapping[str, Any]) -> str:
+    using = conf().DATABASE
+    event_id = _event_id(record.get("body"))
+    if event_id is None or not Event.objects.using(using).filter(id=event_id).exists():
+        return "it holds no event that is known here"
+    named = [f"{OUTSIDE}{alias}" for each in os.environ.get(VARIABLE, "").split(",") if (alias := each.strip())]
+    if unknown := [name for name in named if name not in by_name()]:
+        return f"{VARIABLE} names {', '.join(unknown)}, which is no destination".replace(OUTSIDE, "")
+    waiting = Delivery.objects.using(using).filter(event_id=event_id, subscriber__startswith=OUTSIDE)
+    open_ones = list(waiting.filter(subscriber__in=named) if named else waiting)
+    missing = set(named) - {each.subscriber for each in open_ones}
+    if not (open_ones or missing):
+        return f"it was delivered before; set {VARIABLE} to the alias that it shall go to again"
+    if _comes_for_ever(event_id, missing, using):
+        return f"it was delivered {MOST_DELIVERED} times and comes back each time"
+    dead = [each.id for each in open_ones if each.status == Delivery.Status.DEAD]
+    return _make_due(event_id, dead, sorted(missing), f"message {record['messageId']} came back", using)
+
+
+def _make_due(event_id: UUID, dead: list[int], missing: list[str], why: str, using: str) -> str:
+    """All of it or nothing; says why not."""
+    try:
+        with transaction.atomic(using=using):
+            redrive(using, dead, note=f"redriven: {why}")
+            for name in missing:
+                replay.take_back(event_id, to=name, why=why, manner=Manner(using=using))
+    except InvalidReplay as error:
+        return str(error)
+    return ""
+
+
+def _event_id(body: Any) -> UUID | None:
+    """Of an envelope, or of an envelope inside of what EventBridge passes on."""
+    try:
+        found = json.loads(body)
+        return UUID(found.get("detail", found)["event_id"])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def _comes_for_ever(event_id: UUID, names: set[str], using: str) -> bool:
+    history = Attempt.objects.using(using).filter(event_id=event_id, outcome=Attempt.Outcome.DELIVERED)
+    return any(history.filter(subscriber=name).count() >= MOST_DELIVERED for name in names)

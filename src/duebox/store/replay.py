@@ -1,0 +1,241 @@
+"""Send stored events again: one of them, what failed, what somebody new has missed, or all of a time.
+
+Fresh deliveries of the events as they are stored, under their own ids; the history says who asked. An event that is
+still open for a subscriber, due or dead, is left alone: nothing is ever due twice to the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+
+from duebox.conf import conf
+from duebox.exceptions import InvalidReplay
+from duebox.fact import FactRow
+from duebox.store import dead
+from duebox.store.pace import Pace
+from duebox.store.statements import run
+from duebox.store.targets import Target, target_of
+
+BATCH = 1_000
+OPEN = ["dead", "parked"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What a replay did, or would do."""
+
+    added: int = 0
+    """Fresh deliveries."""
+    redriven: int = 0
+    """Dead letters that are due again."""
+    still_open: int = 0
+    """Events that were left alone because a delivery of theirs is due, running, dead or parked."""
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How it is done; the same for every verb."""
+
+    by: str = ""
+    """Who asks, for the history."""
+    rate: float | None = None
+    """So many a second become due; all at once where not given."""
+    dry_run: bool = False
+    using: str | None = None
+    tell: Callable[[int], None] | None = None
+    """Called with the size of each part that is done."""
+
+    @property
+    def alias(self) -> str:
+        return self.using or conf().DATABASE
+
+    def note(self, verb: str) -> str:
+        return f"replayed by {self.by}: {verb}" if self.by else f"replayed: {verb}"
+
+
+def resend(event_id: UUID | str, *, to: str, manner: Manner | None = None) -> int:
+    """One event to one subscriber again, whatever became of it before. Gives the id of the fresh delivery."""
+    manner = manner or Manner()
+    target = target_of(manner.alias, to)
+    with transaction.atomic(using=manner.alias):
+        run("replay_hold", manner.alias, {"subscriber": target.name})
+        _refuse_resend(manner.alias, _whole_id(event_id), target)
+        if manner.dry_run:
+            return 0
+        return _add(manner, target, [str(_whole_id(event_id))], Pace(), "resend")[0]
+
+
+def take_back(event_id: UUID | str, *, to: str, why: str, manner: Manner | None = None) -> int | None:
+    """One event that came back to one subscriber again, also where no route of today leads to it: whoever says so has
+    chosen it. None where it is still open there."""
+    manner = manner or Manner()
+    target = target_of(manner.alias, to)
+    with transaction.atomic(using=manner.alias):
+        run("replay_hold", manner.alias, {"subscriber": target.name})
+        found = _event(manner.alias, _whole_id(event_id), target)
+        if not found.is_open:
+            return _add(manner, target, [found.row.id], Pace(), why)[0]
+    return None
+
+
+def recover(*, to: str, since: datetime, manner: Manner | None = None) -> Replayed:
+    """What failed since then: dead and parked letters, and what was discarded while an endpoint was disabled."""
+    manner = manner or Manner()
+    target, pace, done = target_of(manner.alias, to), Pace(manner.rate), Replayed()
+    for name in target.names:
+        which = dead.Which(subscriber=name, since=since, statuses=OPEN)
+        if manner.dry_run:
+            done.redriven += dead.count(manner.alias, **which)
+            continue
+        for ids in dead.batches(manner.alias, **which):
+            back = dead.redrive(manner.alias, ids, note=manner.note("recover"), pace=pace)
+            done.redriven += len(back)
+            _tell(manner, len(back))
+    _recover_discarded(manner, target, since, pace, done)
+    return done
+
+
+def missing(
+    *,
+    to: str,
+    since: datetime,
+    until: datetime | None = None,
+    type: str | None = None,
+    organization: str | None = None,
+    manner: Manner | None = None,
+) -> Replayed:
+    """Events that would go there today and of which it has neither a delivery nor a line in the history."""
+    asked = {"since": since, "until": until, "type": type, "organization": organization}
+    return _replay("missing", to, asked, manner or Manner())
+
+
+def bulk(
+    *,
+    to: str,
+    since: datetime,
+    until: datetime,
+    type: str | None = None,
+    organization: str | None = None,
+    manner: Manner | None = None,
+) -> Replayed:
+    """Every event of a time that would go there today, again."""
+    asked = {"since": since, "until": until, "type": type, "organization": organization}
+    return _replay("bulk", to, asked, manner or Manner())
+
+
+def first_id(moment: datetime) -> UUID:
+    """Below every id that was made at this moment or later, above every one of before."""
+    return UUID(int=max(0, (moment - _EPOCH) // _MILLISECOND) << 80)
+
+
+def _replay(verb: str, to: str, asked: dict[str, Any], manner: Manner) -> Replayed:
+    since, until = asked["since"], asked["until"]
+    if until is not None and until <= since:
+        raise InvalidReplay(
+            f"The end {until:%Y-%m-%d %H:%M:%S} is not after the beginning {since:%Y-%m-%d %H:%M:%S}; swap them."
+        )
+    target, pace, done = target_of(manner.alias, to), Pace(manner.rate), Replayed()
+    after: UUID | None = first_id(since)
+    while after is not None:
+        with transaction.atomic(using=manner.alias):
+            if not manner.dry_run:
+                run("replay_hold", manner.alias, {"subscriber": target.name})
+            page = _events(manner.alias, target, asked, after)
+            wanted = [each for each in page if not (each.known and verb == "missing") and target.takes(each.row)]
+            fresh = [each.row.id for each in wanted if not each.is_open]
+            if fresh and not manner.dry_run:
+                _add(manner, target, fresh, pace, verb)
+        done.added += len(fresh)
+        done.still_open += len(wanted) - len(fresh)
+        _tell(manner, len(page))
+        after = UUID(page[-1].row.id) if len(page) == BATCH else None
+    return done
+
+
+def _recover_discarded(manner: Manner, target: Target, since: datetime, pace: Pace, done: Replayed) -> None:
+    after: int | None = 0
+    while after is not None:
+        with transaction.atomic(using=manner.alias):
+            if not manner.dry_run:
+                run("replay_hold", manner.alias, {"subscriber": target.name})
+            params = {"subscriber": target.name, "since": since, "after": after, "limit": BATCH}
+            rows = run("replay_discarded", manner.alias, params)
+            if rows and not manner.dry_run:
+                _add(manner, target, [row[1] for row in rows], pace, "recover")
+        done.added += len(rows)
+        _tell(manner, len(rows))
+        after = rows[-1][0] if len(rows) == BATCH else None
+
+
+def _add(manner: Manner, target: Target, events: list[str], pace: Pace, verb: str) -> list[int]:
+    params = {
+        "event": events, "subscriber": target.name, "ordered": target.ordered, "note": manner.note(verb),
+        **pace.params(), "now": None,
+    }  # fmt: skip
+    added = [row[0] for row in run("replay_add", manner.alias, params)]
+    pace.took(len(added))
+    return added
+
+
+class Found(NamedTuple):
+    row: FactRow
+    is_open: bool
+    """A delivery of it to the target is there."""
+    known: bool
+    """The history tells of one."""
+
+
+def _events(using: str, target: Target, asked: dict[str, Any], after: UUID, limit: int | None = None) -> list[Found]:
+    """Events behind an id."""
+    params = {
+        "names": list(target.names),
+        "open": [*target.names, target.fan_out],
+        "after": after,
+        "before": asked["until"] and first_id(asked["until"]),
+        "type": dead.like(asked["type"]),
+        "organization": target.organization if asked["organization"] is None else asked["organization"],
+        "picky": target.picky,
+        "limit": limit or BATCH,
+    }
+    return [Found(FactRow(*row[:-2]), *row[-2:]) for row in run("replay_events", using, params)]
+
+
+def _event(using: str, event_id: UUID, target: Target) -> Found:
+    anything = dict.fromkeys(("until", "type", "organization"))
+    found = _events(using, target, anything, UUID(int=max(0, event_id.int - 1)), limit=1)
+    if not found or found[0].row.id != str(event_id):
+        raise InvalidReplay(f"There is no event {event_id} for {target.name!r}; look at its id and its organization.")
+    return found[0]
+
+
+def _refuse_resend(using: str, event_id: UUID, target: Target) -> None:
+    row, is_open, known = _event(using, event_id, target)
+    if not target.may(row) or not (known or target.takes(row)):
+        raise InvalidReplay(f"{target.name!r} does not take {row.type}; `duebox routes {row.type}` says who does.")
+    if is_open:
+        raise InvalidReplay(
+            f"{row.type} {row.id} is still open for {target.name!r}; a dead letter is due again with `duebox redrive`."
+        )
+
+
+def _whole_id(event_id: UUID | str) -> UUID:
+    try:
+        return UUID(str(event_id))
+    except ValueError:
+        raise InvalidReplay(f"{str(event_id)[:80]!r} is not the id of an event; give a UUID.") from None
+
+
+def _tell(manner: Manner, many: int) -> None:
+    if manner.tell is not None and many:
+        manner.tell(many)

@@ -1,0 +1,10 @@
+-- Nothing but failures since then. What was before a gap longer than any wait between two tries says nothing about now.
+INSERT INTO duebox_gate AS gate (name, failing_since, failed_at, error)
+VALUES (%(name)s, statement_timestamp(), statement_timestamp(), %(error)s)
+ON CONFLICT (name) DO UPDATE
+SET failing_since = CASE
+        WHEN gate.failed_at < statement_timestamp() - %(gap)s * interval '1 second' THEN statement_timestamp()
+        ELSE coalesce(gate.failing_since, statement_timestamp())
+    END,
+    failed_at = statement_timestamp(), error = excluded.error, changed_at = statement_timestamp()
+RETURNING extract(epoch FROM failing_since)::float8

@@ -1,0 +1,6 @@
+-- A task lives and tries again by itself: it has as long anew, from when it runs next.
+UPDATE duebox_handover
+SET expires_at = coalesce(%(now)s::timestamptz, statement_timestamp()) + %(after)s * interval '1 second'
+                 + (expires_at - handed_at),
+    handed_at = coalesce(%(now)s::timestamptz, statement_timestamp()) + %(after)s * interval '1 second'
+WHERE task_id = %(task_id)s AND task = %(task)s AND ended_at IS NULL

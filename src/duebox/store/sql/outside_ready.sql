@@ -1,0 +1,31 @@
+-- Which destinations have something to deliver, in how many seconds their first is due, and how each of them fares.
+-- The names are found by hopping through the index from one to the next: a crowd that waits for one costs nothing.
+WITH RECURSIVE named AS (
+    (
+        SELECT subscriber FROM duebox_delivery
+        WHERE status = 'pending' AND subscriber LIKE 'to:%%'
+        ORDER BY subscriber LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT d.subscriber FROM duebox_delivery d
+        WHERE d.status = 'pending' AND d.subscriber LIKE 'to:%%' AND d.subscriber > named.subscriber
+        ORDER BY d.subscriber LIMIT 1
+    )
+    FROM named WHERE named.subscriber IS NOT NULL
+)
+SELECT named.subscriber,
+       extract(epoch FROM first.due_at - coalesce(%(now)s::timestamptz, statement_timestamp()))::float8,
+       gate.paused_at IS NOT NULL OR whole.paused_at IS NOT NULL,
+       extract(epoch FROM gate.open_until - statement_timestamp())::float8,
+       extract(epoch FROM gate.failing_since)::float8
+FROM named
+CROSS JOIN LATERAL (
+    SELECT d.due_at FROM duebox_delivery d
+    WHERE d.status = 'pending' AND d.subscriber LIKE 'to:%%' AND d.subscriber = named.subscriber AND d.lease IS NULL
+    ORDER BY d.due_at, d.id LIMIT 1
+) first
+LEFT JOIN duebox_gate gate ON gate.name = named.subscriber
+-- Who pauses `to:hooks` means all of `to:hooks/...`.
+LEFT JOIN duebox_gate whole ON whole.name = split_part(named.subscriber, '/', 1)
+WHERE named.subscriber IS NOT NULL

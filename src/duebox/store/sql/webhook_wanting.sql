@@ -1,0 +1,8 @@
+-- How many enabled endpoints want a public event; compared as duebox_fan_out of migration 0006 does.
+SELECT count(*) FROM duebox_endpoint endpoint
+WHERE endpoint.disabled_at IS NULL
+  AND (%(organization)s::text IS NULL OR endpoint.organization = %(organization)s)
+  AND EXISTS (
+      SELECT FROM jsonb_array_elements_text(endpoint.types) pattern
+      WHERE %(kind)s LIKE replace(replace(pattern, '_', '\_'), '*', '%%')
+  )

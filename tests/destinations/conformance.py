@@ -1,0 +1,115 @@
+"""What every destination must do, whatever is behind it. `test_conformance.py` plays it for each stage."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
+
+from duebox.destinations.base import Destination, Result
+from duebox.fact import Fact, FactRow
+from duebox.ids import uuid7
+
+
+class Received(NamedTuple):
+    """An event as the other side sees it."""
+
+    id: str
+    type: str
+    data: dict[str, Any]
+
+
+class Stage:
+    """The other side of one destination: a real server, and how to make it misbehave.
+
+    A stage is entered once for each test and makes queues, streams or tables with names of its own, since tests run
+    beside each other. It talks to its server through a `Proxy`, so that the wire can be cut; `options` point at the
+    proxy.
+    """
+
+    backend: ClassVar[str]
+    """The dotted path for BACKEND."""
+    largest: ClassVar[int | None] = None
+    """With this option an event of more bytes is refused here already, without a call; None if nothing is too large."""
+    ordered: ClassVar[bool] = False
+    """Play it with ORDERED."""
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """OPTIONS, with a timeout of about a second, as JSON can hold them: another process reads them too."""
+        raise NotImplementedError
+
+    def received(self) -> list[Received]:
+        """Everything that has arrived so far, repeats included, in the order of arrival."""
+        raise NotImplementedError
+
+    def away(self) -> Any:
+        """A block in which the other side cannot be reached."""
+        raise NotImplementedError
+
+    def hanging(self) -> Any:
+        """A block in which it takes what is sent and answers nothing."""
+        raise NotImplementedError
+
+    def muted(self) -> Any:
+        """A block in which it gets what is sent, and its answer is lost."""
+        raise NotImplementedError
+
+    def failing(self, ids: set[str]) -> Any:
+        """A block in which it does not take the events with these ids, and others in the same batch it does; it may
+        take them later."""
+        raise NotImplementedError
+
+    def refusing(self, ids: set[str]) -> Any:
+        """A block in which it says of these that it will never take them."""
+        raise NotImplementedError
+
+    def entry(self) -> dict[str, Any]:
+        """For DUEBOX['DESTINATIONS']."""
+        quick = {"limit": 20, "first": 0.05, "factor": 1.0, "jitter": 0.0}
+        terms = {"RETRY": quick, "BREAKER": False, "ORDERED": self.ordered}
+        return {"BACKEND": self.backend, "OPTIONS": self.options, **terms}
+
+
+@contextmanager
+def mode(proxy: Any, word: str) -> Iterator[None]:
+    """A proxy in another mode, for a block."""
+    proxy.set(word)
+    try:
+        yield
+    finally:
+        proxy.set("pass")
+
+
+def a_fact(type: str = "order.paid", data: Mapping[str, Any] | None = None, **columns: Any) -> Fact:
+    """An event as the worker hands it over."""
+    new = str(uuid7())
+    row = FactRow(
+        id=new, type=type, version=1, occurred=1_794_736_800.25, aggregate_type="order", aggregate_id="42",
+        organization="7", correlation=new, causation=None, actor="user:1", producer="https://shop.example", key=None,
+        data=json.dumps(dict(data or {"total": 150})), metadata="{}",
+    )  # fmt: skip
+    return Fact(row._replace(**columns), attempt=1)
+
+
+def delivered_by_threads(destination: Destination) -> list[Result]:
+    """What four threads get that deliver 600 events through one destination."""
+    results: list[Result] = []
+
+    def deliver() -> None:
+        for _ in range(3):
+            results.extend(destination.deliver([a_fact() for _ in range(50)]))
+
+    threads = [threading.Thread(target=deliver) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return results

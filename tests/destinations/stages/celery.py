@@ -1,0 +1,138 @@
+"""CeleryTask with the two brokers that most people have. What arrived is read from the queue, as a worker would."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+from kombu import Connection, Queue
+
+from tests.destinations.celery_app import fates, refusal
+from tests.destinations.conformance import Received, Stage, mode
+from tests.destinations.interrupted import LateProxy
+from tests.destinations.proxy import AWAY, HANG, MUTE
+
+
+class CeleryStage(Stage):
+    backend = "duebox.destinations.celery.CeleryTask"
+    largest = 20_000
+    port: int
+    url: str
+
+    def __enter__(self) -> CeleryStage:
+        self.task = f"stage-{uuid.uuid4().hex}"
+        self.proxy = LateProxy(self.port, mark=b"argsrepr").__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.proxy.__exit__(None, None, None)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "app": "tests.destinations.celery_app.app",
+            "broker": self.url.format(port=self.proxy.port),
+            "max_bytes": self.largest,
+            "timeout": 1.0,
+        }
+
+    def away(self) -> Any:
+        return mode(self.proxy, AWAY)
+
+    def hanging(self) -> Any:
+        return mode(self.proxy, HANG)
+
+    def muted(self) -> Any:
+        return mode(self.proxy, MUTE)
+
+    @contextmanager
+    def failing(self, ids: set[str]) -> Iterator[None]:
+        """The queue that the router sends these to does not take them."""
+        with self.a_queue_that_takes_nothing() as queue, _fate(ids, queue):
+            yield
+
+    def refusing(self, ids: set[str]) -> Any:
+        return _fate(ids, refusal())
+
+    def a_queue_that_takes_nothing(self) -> Any:
+        raise NotImplementedError
+
+
+class CeleryOnRedis(CeleryStage):
+    port = 6379
+    url = "redis://127.0.0.1:{port}/3"
+
+    def __enter__(self) -> CeleryStage:
+        self.client = redis.Redis(port=self.port, db=3)
+        return super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        self.client.delete(self.task)
+        self.client.close()
+
+    def received(self) -> list[Received]:
+        found = [json.loads(each) for each in reversed(self.client.lrange(self.task, 0, -1))]
+        return [_received(json.loads(base64.b64decode(each["body"])), each["headers"]) for each in found]
+
+    @contextmanager
+    def a_queue_that_takes_nothing(self) -> Iterator[Queue]:
+        name = f"{self.task}-no-list"
+        self.client.set(name, "a text")
+        yield Queue(name, durable=True)
+        self.client.delete(name)
+
+
+class CeleryOnRabbitMQ(CeleryStage):
+    port = 5672
+    url = "amqp://guest:guest@127.0.0.1:{port}//"
+
+    def __enter__(self) -> CeleryStage:
+        self.connection = Connection(self.url.format(port=self.port))
+        self.seen: list[Received] = []
+        return super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        with self.connection as connection:
+            Queue(self.task, channel=connection.default_channel).delete()
+            Queue(f"{self.task}-full", channel=connection.default_channel).delete()
+
+    def received(self) -> list[Received]:
+        queue = Queue(self.task, channel=self.connection.default_channel)
+        queue.declare()
+        while (message := queue.get(no_ack=True)) is not None:
+            self.seen.append(_received(message.payload, message.headers))
+        return self.seen
+
+    @contextmanager
+    def a_queue_that_takes_nothing(self) -> Iterator[Queue]:
+        yield Queue(
+            f"{self.task}-full", durable=True, queue_arguments={"x-max-length": 0, "x-overflow": "reject-publish"}
+        )
+
+
+@contextmanager
+def _fate(ids: set[str], fate: Any) -> Iterator[None]:
+    fates.update(dict.fromkeys(ids, fate))
+    try:
+        yield
+    finally:
+        for id in ids:
+            del fates[id]
+
+
+def _received(body: Any, headers: dict[str, Any]) -> Received:
+    [envelope], kwargs, _ = body
+    assert kwargs == {}
+    assert headers["id"] == envelope["event_id"] == headers["duebox_event_id"]
+    return Received(envelope["event_id"], envelope["event_type"], envelope["data"])
+
+
+STAGES = [CeleryOnRedis, CeleryOnRabbitMQ]

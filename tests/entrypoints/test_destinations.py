@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+
+import duebox
+from duebox.destinations.configured import close_all
+from duebox.destinations.webhooks.vault import encrypted
+from duebox.models import Endpoint, Gate
+from duebox.store import gates
+from duebox.testing import drain
+from tests.app.outside import Post
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def configured():
+    settings = {
+        "UNDECLARED": "allow",
+        "DESTINATIONS": {alias: {"BACKEND": "tests.app.outside.Post"} for alias in ("bus", "queue")},
+        "ROUTES": [{"match": "*", "to": "bus"}],
+    }
+    with override_settings(DUEBOX=settings):
+        yield
+    Post.boxes.clear()
+
+
+def run(capsys, *words):
+    call_command("duebox", *words)
+    return capsys.readouterr().out
+
+
+def test_destinations_are_listed_with_what_waits(capsys):
+    duebox.emit("order.paid", {})
+    found = {each["name"]: each for each in map(json.loads, run(capsys, "destinations", "--json").splitlines())}
+    assert (found["to:bus"]["waiting"], found["to:queue"]["waiting"]) == (1, 0)
+    assert "ok" in run(capsys, "destinations")
+
+
+def test_without_destinations_it_says_what_to_do(capsys):
+    with override_settings(DUEBOX={}):
+        assert "add one to DUEBOX['DESTINATIONS']" in run(capsys, "destinations")
+
+
+def test_a_destination_can_be_paused_and_resumed(capsys):
+    duebox.emit("order.paid", {})
+    assert "bus is paused" in run(capsys, "pause", "bus", "--note", "moving house")
+    assert "paused since" in run(capsys, "destinations")
+    assert "moving house" in run(capsys, "destinations")
+    assert drain().delivered == 0
+    assert "goes on" in run(capsys, "resume", "bus")
+    assert drain().delivered == 1
+    assert "was neither paused" in run(capsys, "resume", "bus")
+
+
+def test_who_paused_it_is_kept_where_no_note_is_given(capsys):
+    run(capsys, "pause", "bus")
+    assert Gate.objects.get().paused_note.startswith("paused by ")
+
+
+def test_one_that_is_left_alone_is_told_with_its_error(capsys):
+    gates.open("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
+    assert "left alone until" in run(capsys, "destinations")
+    assert "it is down" in run(capsys, "destinations")
+
+
+def test_an_unknown_destination_is_refused_with_a_hint():
+    with pytest.raises(CommandError, match="did you mean 'queue'"):
+        call_command("duebox", "pause", "queu")
+    with pytest.raises(CommandError, match="has no part"):
+        call_command("duebox", "pause", "bus/1")
+
+
+def test_what_a_stranger_said_cannot_steer_the_terminal(capsys):
+    gates.open("default", "to:bus", pause=60, longest=60, error="\x1b[31mred\n<p>", counts=True, probed=False)
+    gates.pause("default", "to:queue", "moving \x1b[31mhouse")
+    told = run(capsys, "destinations")
+    assert "\x1b" not in told
+    assert "\\x1b[31mred" in told
+    assert "moving \\x1b[31mhouse" in told
+    assert len(told.splitlines()) == 3
+
+
+def test_pause_and_resume_as_json(capsys):
+    assert json.loads(run(capsys, "pause", "bus", "--note", "moving", "--json")) == {
+        "name": "to:bus",
+        "paused": True,
+        "note": "moving",
+    }
+    assert json.loads(run(capsys, "resume", "to:bus", "--json")) == {"name": "to:bus", "resumed": True}
+    assert json.loads(run(capsys, "resume", "bus", "--json")) == {"name": "to:bus", "resumed": False}
+
+
+@pytest.fixture
+def hooks():
+    entry = {"BACKEND": "duebox.destinations.webhooks.Webhooks"}
+    with override_settings(DUEBOX={"UNDECLARED": "allow", "DESTINATIONS": {"hooks": entry}}):
+        yield
+        close_all()
+
+
+@pytest.mark.parametrize("id", ["123", "01937c6e-1111-7111-8111-11111111abcd"])
+def test_an_endpoint_that_is_not_there_is_refused_with_where_to_look(hooks, id):
+    for verb in ("pause", "resume"):
+        with pytest.raises(CommandError, match=rf"'hooks/{id}' is no endpoint; `duebox endpoints list` lists"):
+            call_command("duebox", verb, f"hooks/{id}")
+    assert not Gate.objects.exists()
+
+
+def test_an_endpoint_is_paused_by_its_id_however_it_is_written(hooks, capsys):
+    row = Endpoint.objects.create(organization="7", url="https://example.com/", types=["*"], secret=encrypted("x"))
+    run(capsys, "pause", f"hooks/{str(row.pk).upper()}")
+    assert Gate.objects.get().name == f"to:hooks/{row.pk}"
+
+
+def test_one_that_was_removed_while_it_was_paused_can_be_resumed(hooks, capsys):
+    name = "hooks/01937c6e-1111-7111-8111-11111111abcd"
+    gates.pause("default", f"to:{name}", "for a while")
+    assert "goes on" in run(capsys, "resume", name)

@@ -1,0 +1,170 @@
+"""`duebox.delivery.dead`: told once, with its settlement, and only where somebody listens."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+import duebox
+from duebox.destinations.configured import destination_of
+from duebox.fingerprint import WORKER_LOST
+from duebox.models import Attempt, Delivery, Event
+from duebox.notices import deaths
+from duebox.outcome import Dead
+from duebox.store import dead, leases
+from duebox.testing import drain
+from duebox.worker.settling import rescue, settle
+from tests.app.outside import Post
+from tests.support import a_lease, claims_of, ended, eventually, expire
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def mortal(on):
+    @on("life.began", name="mortal")
+    def mortal(event):
+        raise duebox.Permanent(f"number {event.data['number']} is mortal")
+
+    return mortal
+
+
+@pytest.fixture
+def heard(on):
+    """What a handler of deaths was told."""
+    told = []
+    on("duebox.delivery.dead", name="listener")(lambda event: told.append(event))
+    return told
+
+
+def notices():
+    return Event.objects.filter(type="duebox.delivery.dead").order_by("id")
+
+
+def test_whoever_subscribes_is_told_of_a_death(mortal, heard):
+    fact = duebox.emit("life.began", {"number": 7}, organization="acme", correlation_id="story")
+    drain(raises=False)
+    row = Delivery.objects.dead().get()
+    (told,) = heard
+    assert told.data == {
+        "delivery_id": row.id,
+        "event_id": str(fact.id),
+        "event_type": "life.began",
+        "subscriber": "mortal",
+        "error": "duebox.exceptions.Permanent: number 7 is mortal",
+        "fingerprint": row.fingerprint,
+        "group": dead.groups("default")[0].id,
+        "attempts": 1,
+    }
+    assert (told.organization, told.correlation_id, told.causation_id) == ("acme", "story", fact.id)
+    assert told.about == ("delivery", str(row.id))
+
+
+def test_where_nobody_subscribes_nothing_is_stored_and_no_transaction_is_opened(mortal):
+    duebox.emit("life.began", {"number": 1})
+    lease = a_lease()
+    (mine,) = claims_of(lease, "mortal")
+    with CaptureQueriesContext(connection) as captured:
+        assert settle("default", lease, [ended(mine, Dead(ValueError()))]) == set()
+    assert len(captured) == 1
+    assert not notices().exists()
+
+
+def test_every_death_of_a_delivery_is_told_once(mortal, heard):
+    duebox.emit("life.began", {"number": 1})
+    drain(raises=False)
+    dead.redrive("default", [Delivery.objects.get().id], note="again")
+    drain(raises=False)
+    assert len(heard) == 2
+    assert len({event.key for event in heard}) == 2
+    assert drain(raises=False).delivered == 0
+
+
+def test_the_death_of_a_listener_is_not_told(mortal, on):
+    @on("duebox.delivery.dead", name="listener")
+    def listener(event):
+        raise duebox.Permanent("deaf")
+
+    duebox.emit("life.began", {"number": 1})
+    drain(raises=False)
+    assert notices().count() == 1
+    assert {row.subscriber for row in Delivery.objects.dead()} == {"mortal", "listener"}
+
+
+def test_an_outcome_that_is_no_longer_ones_own_is_not_told(mortal, heard):
+    duebox.emit("life.began", {"number": 1})
+    stale = a_lease()
+    (mine,) = claims_of(stale, "mortal")
+    expire(stale)
+    rescue("default", 5)
+    assert settle("default", stale, [ended(mine, Dead(ValueError()))]) == {mine.id}
+    assert not notices().exists()
+
+
+def test_a_delivery_that_kills_its_workers_is_told_by_whoever_finds_them(heard, on):
+    on("a.poison", name="poisoned")(lambda event: None)
+    fact = duebox.emit("a.poison", organization="acme")
+    for _ in range(2):
+        lease = a_lease()
+        (mine,) = claims_of(lease, "poisoned")
+        assert not notices().exists()
+        leases.announce_suspect("default", lease, mine.id)
+        expire(lease)
+        rescue("default", 2)
+    drain()
+    (told,) = heard
+    assert (told.data["fingerprint"], told.data["event_id"], told.organization) == (WORKER_LOST, str(fact.id), "acme")
+    assert told.data["error"] == "Workers were lost 2 times while running it; it may be what kills them."
+
+
+def test_a_notice_that_cannot_be_stored_does_not_keep_a_delivery_from_dying(mortal, heard, monkeypatch, caplog):
+    monkeypatch.setattr(deaths, "EVENT", "Not A Name")
+    monkeypatch.setattr(deaths, "is_wanted", lambda: True)
+    duebox.emit("life.began", {"number": 1})
+    drain(raises=False)
+    assert Delivery.objects.dead().count() == 1
+    assert "deaths could not be told" in caplog.text
+
+
+def test_a_route_takes_deaths_to_a_destination(mortal, settings):
+    settings.DUEBOX = {
+        "UNDECLARED": "allow",
+        "DESTINATIONS": {"alarm": {"BACKEND": "tests.app.outside.Post"}},
+        "ROUTES": [{"match": "duebox.delivery.dead", "to": "alarm"}],
+    }
+    duebox.emit("life.began", {"number": 3})
+    drain(raises=False)
+    (told,) = Post.boxes["alarm"].facts
+    assert told.data["error"] == "duebox.exceptions.Permanent: number 3 is mortal"
+
+
+def test_a_route_for_everything_takes_no_deaths(mortal, settings):
+    settings.DUEBOX = {
+        "UNDECLARED": "allow",
+        "DESTINATIONS": {"all": {"BACKEND": "tests.app.outside.Post"}},
+        "ROUTES": [{"match": "*", "to": "all"}],
+    }
+    duebox.emit("life.began", {"number": 3})
+    drain(raises=False)
+    assert not notices().exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_tells_of_deaths_of_handlers_and_of_destinations(mortal, heard, settings, hire):
+    settings.DUEBOX = {
+        "UNDECLARED": "allow",
+        "POLL_SECONDS": 0.1,
+        "DESTINATIONS": {"wall": {"BACKEND": "tests.app.outside.Post"}},
+        "ROUTES": [{"match": "life.began", "to": "wall"}],
+    }
+    destination_of("to:wall").answers = duebox.Permanent("the wall says no")
+    hire()
+    for number in range(20):
+        duebox.emit("life.began", {"number": number})
+    eventually(lambda: len(set(heard)) == 40)  # a listener in the company of one that fails may run twice
+    eventually(lambda: Delivery.objects.dead().count() == Delivery.objects.count() == 40)
+    told = sorted(event.data["delivery_id"] for event in set(heard))
+    assert told == sorted(Delivery.objects.values_list("id", flat=True))
+    assert Attempt.objects.filter(outcome="dead").count() == notices().count() == 40
+    assert {event.data["subscriber"] for event in heard} == {"mortal", "to:wall"}

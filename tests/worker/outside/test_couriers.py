@@ -1,0 +1,39 @@
+"""Who hangs, hangs alone."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import duebox
+from duebox.models import Attempt
+from tests.app.outside import Single
+from tests.support import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HUNG = [f"hung{number}" for number in range(24)]
+
+
+def test_one_that_nobody_knows_yet_does_not_wait_for_a_crowd_that_is_known_to_hang(destinations, hire):
+    boxes = destinations(parts={"KIND": "Parts", "CONCURRENCY": 2})
+    free = threading.Event()
+
+    def hang(fact):
+        return 1.1 if fact.data["first"] else free.wait(30) and None
+
+    for name in HUNG:
+        Single(f"parts/{name}", answers=hang)
+    duebox.emit("letter.sent", {"letters": HUNG, "first": True})
+    hire()
+    eventually(lambda: Attempt.objects.filter(subscriber__startswith="to:").count() == len(HUNG))
+    try:
+        for _ in range(2):
+            duebox.emit("letter.sent", {"letters": HUNG, "first": False})
+        eventually(lambda: sum(len(boxes[f"parts/{name}"].calls) for name in HUNG) > len(HUNG))
+        duebox.emit("letter.sent", {"letters": ["new"], "first": False})
+        eventually(lambda: (box := boxes.get("parts/new")) and box.calls, seconds=10)
+        assert not free.is_set()
+    finally:
+        free.set()
