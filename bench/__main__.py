@@ -22,6 +22,7 @@ def main() -> None:
 
     call_command("migrate", verbosity=0, run_syncdb=True)
     parts = {"engine": measure_engine, "time": measure_time, "contracts": measure_contracts, "audit": measure_audit}
+    parts |= {"order": measure_order, "webhooks": measure_webhooks, "aws": measure_aws, "celery": measure_celery}
     result: dict[str, object] = {}
     for name, part in parts.items():
         if options.only in (None, name):
@@ -95,15 +96,70 @@ def measure_audit(options: argparse.Namespace) -> dict[str, object]:
     return result
 
 
+def measure_order(options: argparse.Namespace) -> dict[str, object]:
+    from bench import order
+
+    print("  order: on many keys, and behind two hot ones ...", file=sys.stderr)
+    return order.measure()
+
+
+def measure_webhooks(options: argparse.Namespace) -> dict[str, object]:
+    from bench import webhooks
+
+    print("  webhooks: by one worker, and beside endpoints that fail ...", file=sys.stderr)
+    return webhooks.measure()
+
+
+def measure_aws(options: argparse.Namespace) -> dict[str, object]:
+    from bench import aws
+
+    print("  EventBridge: our code beside a bare loop, a worker's requests ...", file=sys.stderr)
+    return aws.cost()
+
+
+def measure_celery(options: argparse.Namespace) -> dict[str, object]:
+    from bench import celery
+
+    print("  Celery: hand-over to Redis and RabbitMQ ...", file=sys.stderr)
+    return celery.hand_over()
+
+
 def show(result: dict[str, object]) -> None:
     rows = [*engine_rows(result)] if "drain_events_s" in result else []
     rows += [*time_rows(result)] if "sync_s" in result else []
     rows += [*contract_rows(result)] if "contract_row_us" in result else []
     rows += [*audit_rows(result)] if "audit_verify_s" in result else []
+    rows += [*order_rows(result)] if "ordered_events_s" in result else []
+    rows += [*webhook_rows(result)] if "webhooks_rate" in result else []
+    if "aws_event_us" in result:
+        from bench import aws
+
+        rows += aws.rows(result)
+    if "celery" in result:
+        from bench import celery
+
+        rows += celery.rows(result)
     for what, found, reference, value, ratio in rows:
         told = f"{ratio:5.2f} x" if ratio else ""
         print(f"{what:36} {found:>26}   {reference:24} {value:>12} {told:>8}")
     print(f"written to {RESULT.relative_to(Path.cwd()) if RESULT.is_relative_to(Path.cwd()) else RESULT}")
+
+
+def order_rows(result: dict[str, object]) -> list[Row]:
+    ordered, plain = result["ordered_events_s"], result["unordered_events_s"]
+    return [
+        ("drain in order, many keys", f"{ordered:,.0f}/s", "in no order", f"{plain:,.0f}/s", ordered / plain),
+        ("2,000 behind 100,000 on two hot keys", f"{result['others_behind_hot_s']} s", "without those",
+         f"{result['others_alone_s']} s", None),
+    ]  # fmt: skip
+
+
+def webhook_rows(result: dict[str, object]) -> list[Row]:
+    alone, both = result["webhooks_alone_s"], result["webhooks_with_bad_s"]
+    return [
+        ("webhooks by one worker", f"{result['webhooks_rate']:,.0f}/s", "", "", None),
+        ("17,500 webhooks beside 6 bad endpoints", f"{both} s", "without those", f"{alone} s", both / alone),
+    ]
 
 
 def time_rows(result: dict[str, object]) -> list[Row]:
@@ -171,7 +227,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--idle", type=float, default=10.0, help="seconds to watch the idle worker (10)")
     parser.add_argument("--people", type=int, default=1_000_000, help="people whose birthdays are planned (1000000)")
     parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the audit log (1000000)")
-    parser.add_argument("--only", choices=["engine", "time", "contracts", "audit"], help="measure one part only")
+    parts = ["engine", "time", "contracts", "audit", "order", "webhooks", "aws", "celery"]
+    parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
 
 

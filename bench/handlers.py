@@ -15,6 +15,11 @@ def plain(event: duebox.Fact) -> None:
     """A no-op: what remains is Duebox."""
 
 
+@duebox.on("bench.ordered", name="ordered", atomic=False, ordered=True)
+def ordered(event: duebox.Fact) -> None:
+    """The same, one after the other for each aggregate."""
+
+
 @duebox.on("bench.atomic", name="atomic")
 def atomic(event: duebox.Fact) -> None:
     # Not through the ORM, whose own time would be a large part of what is measured.

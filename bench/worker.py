@@ -16,7 +16,7 @@ def main() -> None:
     from duebox.worker.loop import Worker
     from duebox.worker.process import run_worker
 
-    worker = Worker(until_idle=True)
+    worker = Worker(until_idle="--for-ever" not in sys.argv)
     print("ready", flush=True)
     sys.stdin.readline()
     run_worker(worker)
