@@ -12,11 +12,12 @@ from django.db import DatabaseError, InterfaceError
 
 from duebox.exceptions import LeaseLost
 from duebox.store import leases
-from duebox.store.deliveries import Claim, Ended, release, settle
+from duebox.store.deliveries import Claim, Ended, release
 from duebox.subscribers import Subscriber
 from duebox.worker.dispatch import perform, refuse_open_transaction
 from duebox.worker.group import perform_together
 from duebox.worker.patience import patiently
+from duebox.worker.settling import settle
 from duebox.worker.tidy import close_connections, tidy_connections
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class Hand:
             self._crew.wake()
             claim = self._crew.queue.get()
             tidy_connections()
+        if claim is None:
+            self._settle()  # or else what has run would be given back, and run again
+            return None
         self._taken += 1
         return claim
 
