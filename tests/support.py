@@ -89,3 +89,13 @@ def terminate_others(elsewhere: psycopg.Connection, query: str = "%") -> int:
     ).fetchall()
     elsewhere.commit()
     return len(victims)
+
+
+def nap_is_going_on() -> bool:
+    """Seen from outside: some session has written the nap's effect and sits in its transaction."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND state = 'idle in transaction' AND query LIKE 'INSERT INTO \"app_effect\"%%'"
+        )
+        return bool(cursor.fetchone()[0])

@@ -8,6 +8,7 @@ import duebox
 from duebox.models import Attempt, Delivery, Worker
 from tests.app.models import Effect
 from tests.crash.stage import Processes, wait_until
+from tests.support import nap_is_going_on
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
@@ -16,7 +17,7 @@ def test_a_worker_frozen_past_its_lease_overwrites_nothing_and_says_so(processes
     frozen = processes.worker(LEASE_SECONDS=1)
     wait_until(Worker.objects.exists, 20, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 1.0})
-    wait_until(lambda: Delivery.objects.filter(lease__isnull=False).exists(), 10, "the claim")
+    wait_until(nap_is_going_on, 10, "the handler's beginning")
     frozen.send_signal(signal.SIGSTOP)
     processes.worker(LEASE_SECONDS=1)
     wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 20, "the delivery by the other worker")
@@ -43,7 +44,7 @@ def test_sigterm_lets_a_running_handler_finish_and_gives_the_lease_back(processe
     worker = processes.worker()
     wait_until(Worker.objects.exists, 20, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 1.0})
-    wait_until(lambda: Delivery.objects.filter(lease__isnull=False).exists(), 10, "the claim")
+    wait_until(nap_is_going_on, 10, "the handler's beginning")
     worker.terminate()
     assert worker.wait(10) == 0
     assert Attempt.objects.get().outcome == "delivered"
@@ -54,7 +55,7 @@ def test_sigterm_releases_what_does_not_end_in_time_without_burning_an_attempt(p
     worker = processes.worker(SHUTDOWN_SECONDS=0.5)
     wait_until(Worker.objects.exists, 20, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 30})
-    wait_until(lambda: Delivery.objects.filter(lease__isnull=False).exists(), 10, "the claim")
+    wait_until(nap_is_going_on, 10, "the handler's beginning")
     worker.terminate()
     assert worker.wait(10) == 0
     left = Delivery.objects.get()

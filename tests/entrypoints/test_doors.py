@@ -29,7 +29,7 @@ from duebox.store.leases import rescue
 from duebox.testing import drain
 from tests.app.models import Effect
 from tests.docs.pages import ROOT, blocks
-from tests.support import eventually
+from tests.support import eventually, nap_is_going_on
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = ROOT / "docs" / "howto" / "doors.md"
@@ -217,16 +217,6 @@ def tell(nap_seconds: float) -> int:
         for number in range(LEDGER):
             duebox.emit("ledger.posted", {"account": 1, "sequence": number}, about=("account", 1))
         return Delivery.objects.count()
-
-
-def nap_is_going_on() -> bool:
-    """Seen from outside: some session has written the nap's effect and sits in its transaction."""
-    with connections["default"].cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND state = 'idle in transaction' AND query LIKE 'INSERT INTO \"app_effect\"%%'"
-        )
-        return bool(cursor.fetchone()[0])
 
 
 def left() -> int:
