@@ -110,6 +110,42 @@ def test_what_has_run_is_settled_when_the_end_of_work_comes_right_behind_it(hire
     assert Attempt.objects.get().outcome == "delivered"
 
 
+def test_what_has_run_is_settled_at_the_deadline_though_what_came_after_it_hangs(hire, on, configure):
+    configure(SHUTDOWN_SECONDS=0.2, THREADS=1)
+    started, gate = threading.Event(), threading.Event()
+
+    @on("a.b", name="it", atomic=False)
+    def handler(event):
+        if event.data["number"] == 9:
+            started.set()
+            gate.wait(10)
+
+    emit_many(3)
+    worker = hire()
+    eventually(all_done)  # by now it knows the handler as quick, and settles many at once
+    emit_many(10)
+    assert started.wait(5)
+    worker.stop()
+    eventually(lambda: not WorkerRow.objects.exists())
+    assert list(Event.objects.filter(id__in=Delivery.objects.values("event_id")).values_list("data__number")) == [(9,)]
+    assert Attempt.objects.filter(outcome="delivered").count() == 12
+    gate.set()
+
+
+def test_what_has_run_does_not_wait_for_a_slow_one_to_be_settled(hire, on, configure):
+    configure(THREADS=1)
+    gate = threading.Event()
+    on("a.b", name="quick", atomic=False)(lambda event: None)
+    on("a.c", name="slow")(lambda event: gate.wait(10))
+    emit_many(3)
+    hire()
+    eventually(all_done)
+    duebox.emit_many([*(duebox.New(type="a.b") for _ in range(5)), duebox.New(type="a.c")])
+    eventually(lambda: Attempt.objects.filter(subscriber="quick").count() == 8, 5)
+    assert Delivery.objects.get().subscriber == "slow"
+    gate.set()
+
+
 def test_what_runs_beyond_the_deadline_is_given_back_and_burns_no_attempt(hire, on, configure, caplog):
     configure(SHUTDOWN_SECONDS=0.2, THREADS=1)
     started, gate = threading.Event(), threading.Event()

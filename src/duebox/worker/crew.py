@@ -95,7 +95,8 @@ class Crew:
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self.give_back([claim for hand in self._hands for claim in hand.open_claims()], "still running at the deadline")
+        unfinished = [claim for hand in self._hands for claim in hand.left_behind()]
+        self.give_back(unfinished, "still running at the deadline")
 
     def settled(self, ended: list[Ended]) -> None:
         """Count, let the next of each stream go, and tell whoever listens."""

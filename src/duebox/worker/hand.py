@@ -45,10 +45,14 @@ class Hand:
         self._held: Claim | None = None
         self._ended: list[Ended] = []
 
-    def open_claims(self) -> list[Claim]:
-        """Everything that would have to be given back if the thread were left behind now."""
-        held = self._held
-        return [*self.running, held] if held is not None else list(self.running)
+    def left_behind(self) -> list[Claim]:
+        """For whoever does not wait for this thread any longer: settles what has run, so that it does not run again,
+        and says what has to be given back."""
+        ran = {end.claim.id for end in self._ended}
+        held = [self._held] if self._held is not None else []
+        unfinished = [claim for claim in [*self.running, *held] if claim.id not in ran]
+        self._settle()
+        return unfinished
 
     def work(self) -> None:
         """Until the end-of-work mark comes. Nothing else ends it: a thread that died would be missed by nobody."""
@@ -91,9 +95,6 @@ class Hand:
             self._crew.wake()
             claim = self._crew.queue.get()
             tidy_connections()
-        if claim is None:
-            self._settle()  # or else what has run would be given back, and run again
-            return None
         self._taken += 1
         return claim
 
@@ -107,6 +108,8 @@ class Hand:
         elif self._may_share(claim, subscriber):
             self._run_group(claim, subscriber)
         else:
+            if not self._is_quick(subscriber):
+                self._settle()  # what has run does not wait for it
             self._run_alone(claim, subscriber)
 
     def _run_alone(self, claim: Claim, subscriber: Subscriber) -> None:
@@ -132,7 +135,6 @@ class Hand:
 
     def _run_group(self, claim: Claim, subscriber: Subscriber) -> None:
         self._settle()
-        self.running[:] = [claim]
         crew = self._crew
         try:
             ended, together = perform_together(self._quick_ones(claim, subscriber), crew.using, crew.clock)
@@ -186,10 +188,10 @@ class Hand:
         what made it fail."""
         if not subscriber.atomic or subscriber.alone or claim.attempt > 1:
             return False
-        name = subscriber.name
-        if self._crew.paces.get(name, QUICK_SECONDS) >= QUICK_SECONDS:
-            return False
-        return time.monotonic() >= self._crew.apart_until.get(name, 0.0)
+        return self._is_quick(subscriber) and time.monotonic() >= self._crew.apart_until.get(subscriber.name, 0.0)
+
+    def _is_quick(self, subscriber: Subscriber) -> bool:
+        return self._crew.paces.get(subscriber.name, QUICK_SECONDS) < QUICK_SECONDS
 
     def _note_paces(self, ended: list[Ended]) -> None:
         """The mean of these, blended with what was known before."""
@@ -213,7 +215,8 @@ class Hand:
         except (DatabaseError, InterfaceError) as error:
             # Under this lease nobody would ever touch these again, so the lease must end.
             crew.lease.abandon(f"outcomes could not be written: {str(error).strip()}")
-        self.running.clear()
+        ran = {end.claim.id for end in ended}
+        self.running[:] = [claim for claim in self.running if claim.id not in ran]
         tidy_connections()
         if crew.queue.qsize() < crew.batch:
             crew.wake()
