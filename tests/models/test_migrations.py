@@ -4,6 +4,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+from django.core.management import call_command
+
+import duebox
+from duebox.models import Attempt, Delivery
+from duebox.store import dead
+from duebox.testing import drain
+
 SETTINGS = """
 INSTALLED_APPS = ["duebox"]
 SECRET_KEY = "tests only"
@@ -23,3 +31,24 @@ def test_another_kind_of_database_of_the_project_can_be_migrated_along(tmp_path)
     )
     assert done.returncode == 0, done.stderr
     assert "Applying duebox.0002_emit... OK" in done.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("back_to", ["0008", "0004", "zero"])
+def test_it_can_be_taken_back_and_done_again_with_rows_that_are_newer(on, back_to):
+    @on("order.paid", name="accounts")
+    def refuse(event):
+        raise duebox.Permanent("no such account")
+
+    duebox.emit("order.paid")
+    drain(raises=False)
+    row = Delivery.objects.get()
+    dead.park("default", [row.id], note="until Monday")
+    try:
+        call_command("migrate", "duebox", back_to, verbosity=0)
+    finally:
+        call_command("migrate", "duebox", verbosity=0)
+    if back_to != "zero":
+        row.refresh_from_db()
+        assert row.status == "dead"
+        assert list(Attempt.objects.values_list("outcome", flat=True)) == ["dead"]

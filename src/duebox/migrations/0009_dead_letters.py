@@ -11,6 +11,12 @@ PostgresOnly = import_module("duebox.migrations.0001_initial").PostgresOnly
 # Their errors are in the history as text alone, from which no fingerprint can be made.
 OLDER = "UPDATE duebox_delivery SET died_at = due_at, fingerprint = 'unknown' WHERE status = 'dead';"
 
+# Backwards: before this nobody could be set aside, and nothing was told of it.
+AS_BEFORE = """
+UPDATE duebox_delivery SET status = 'dead' WHERE status = 'parked';
+DELETE FROM duebox_attempt WHERE outcome IN ('parked', 'replayed');
+"""
+
 
 class Migration(migrations.Migration):
     dependencies = [("duebox", "0008_tasks")]
@@ -116,5 +122,5 @@ class Migration(migrations.Migration):
                 name="duebox_delivery_known_status",
             ),
         ),
-        PostgresOnly(OLDER, migrations.RunSQL.noop),
+        PostgresOnly(OLDER, AS_BEFORE),
     ]
