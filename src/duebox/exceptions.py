@@ -13,6 +13,7 @@ DueboxError
 ├── InvalidAudit            an audit entry cannot be written, or a model not followed, as given
 ├── InvalidDestination      a destination cannot be used as it is configured
 ├── InvalidEndpoint         an endpoint of webhooks cannot be stored as given
+├── InvalidReplay           what was asked to be sent again cannot be
 ├── InvalidPattern          a pattern of events cannot be meant as written; names the path
 ├── InvalidSecret           a webhook's secret or key cannot be used as given
 ├── InvalidSignature        what was received is not from whom it claims to be, or too old
@@ -21,11 +22,11 @@ DueboxError
 ├── LeaseLost               this worker no longer owns what it was working on
 ├── EndlessDrain            handlers kept emitting; a test would never end
 ├── Undelivered             the other side did not take an event; another try may help
-│   └── Throttled           … and asks not to be tried again for a while
+│   ├── Throttled           … and asks not to be tried again for a while
+│   └── Blocked             … because a webhook may not be sent there
 └── Permanent               raise it in a handler: no retry can help
     ├── Refused             the other side will never take this event
-    ├── TooLarge            an event is larger than the other side takes
-    └── Blocked             a webhook may not be sent there
+    └── TooLarge            an event is larger than the other side takes
 """
 
 from __future__ import annotations
@@ -160,6 +161,17 @@ class Throttled(Undelivered):
         super().__init__(reason, status=status)
 
 
+class Blocked(Undelivered, ValueError):
+    """A webhook may not be sent there. Says the host and the address at most: the path of a URL may be a secret.
+
+    It speaks against the endpoint and not against the event, which waits: a name may lead elsewhere again. An endpoint
+    that stays blocked is disabled in the end."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class Permanent(DueboxError):
     """Raise it in a handler when no retry can help: the delivery goes to the dead letters at once."""
 
@@ -180,11 +192,3 @@ class TooLarge(Permanent):
         super().__init__(
             f"{what} has {size:,} bytes, and {limit:,} are allowed; keep large data elsewhere and send a reference."
         )
-
-
-class Blocked(Permanent, ValueError):
-    """A webhook may not be sent there. Says the host and the address at most: the path of a URL may be a secret."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)

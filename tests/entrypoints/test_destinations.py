@@ -9,7 +9,7 @@ from django.test import override_settings
 import duebox
 from duebox.destinations.configured import close_all
 from duebox.destinations.webhooks.vault import encrypted
-from duebox.models import Endpoint, Gate
+from duebox.models import AuditEntry, Endpoint, Gate
 from duebox.store import gates
 from duebox.testing import drain
 from tests.app.outside import Post
@@ -55,6 +55,17 @@ def test_a_destination_can_be_paused_and_resumed(capsys):
     assert "goes on" in run(capsys, "resume", "bus")
     assert drain().delivered == 1
     assert "was neither paused" in run(capsys, "resume", "bus")
+
+
+def test_that_it_was_paused_and_resumed_is_in_the_audit_log(capsys):
+    run(capsys, "pause", "bus", "--note", "moving house")
+    run(capsys, "resume", "bus")
+    run(capsys, "resume", "bus")  # nothing happens
+    paused, resumed = AuditEntry.objects.order_by("id")
+    assert (paused.action, paused.entity_type, paused.entity_id) == ("destination.paused", "destination", "bus")
+    assert paused.metadata["reason"] == "moving house"
+    assert paused.actor
+    assert resumed.action == "destination.resumed"
 
 
 def test_who_paused_it_is_kept_where_no_note_is_given(capsys):

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.auditing.text import printable
 from duebox.conf import conf
+from duebox.destinations import pausing
 from duebox.destinations.configured import destination_of, subscriptions
 from duebox.entrypoints.dead import operator
 from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of, serves_endpoints
@@ -65,11 +66,11 @@ def pause(command: BaseCommand, options: dict[str, Any]) -> None:
     using = options["database"] or conf().DATABASE
     name, endpoint = _known(options["name"], using)
     note = options["note"] or f"paused by {operator()}"
-    if endpoint:
-        with bound(actor=operator()):
+    with bound(actor=operator()):
+        if endpoint:
             _endpoints().pause(endpoint, note)
-    else:
-        gates.pause(using, name, note)
+        else:
+            pausing.pause(using, name, note)
     said = f"{options['name']} is paused; its events wait until: manage.py duebox resume {options['name']}"
     command.stdout.write(json.dumps({"name": name, "paused": True, "note": note}) if options["json"] else said)
 
@@ -78,11 +79,8 @@ def resume(command: BaseCommand, options: dict[str, Any]) -> None:
     """Go on delivering to a destination, also where it was left alone because it failed."""
     using = options["database"] or conf().DATABASE
     name, endpoint = _known(options["name"], using, also_removed=True)
-    if endpoint:
-        with bound(actor=operator()):
-            went_on = _endpoints().resume(endpoint)
-    else:
-        went_on = gates.resume(using, name)
+    with bound(actor=operator()):
+        went_on = _endpoints().resume(endpoint) if endpoint else pausing.resume(using, name)
     said = f"{options['name']} {'goes on' if went_on else 'was neither paused nor left alone'}."
     command.stdout.write(json.dumps({"name": name, "resumed": went_on}) if options["json"] else said)
 

@@ -211,7 +211,7 @@ def test_an_event_that_is_not_public_is_never_sent(add, deliver, receiver):
     assert receiver.got == []
 
 
-def test_a_blocked_target_is_permanent(add, deliver, hooks, receiver):
+def test_a_blocked_target_is_named_without_its_path(add, deliver, hooks, receiver):
     row = add()
     Endpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/secret-path")
     result = deliver(row)

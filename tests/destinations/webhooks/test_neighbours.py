@@ -6,10 +6,11 @@ import threading
 
 import pytest
 from django.db.models import Count
+from django.utils import timezone
 
 from duebox import New, emit_many
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Attempt, Delivery
+from duebox.models import Attempt, Delivery, Endpoint, Gate
 from tests.destinations.webhooks.receiver import Reply
 from tests.support import eventually
 
@@ -55,3 +56,19 @@ def test_the_healthy_get_everything_while_others_hang_fail_or_redirect(configure
     told = Attempt.objects.filter(outcome="retried").values("status").annotate(count=Count("id"))
     assert {each["status"] for each in told} <= {500, 307}
     assert Delivery.objects.filter(subscriber__startswith="to:", attempt__gt=0).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_endpoint_whose_address_is_blocked_fails_and_its_events_wait(configure, receiver, public, hire):
+    hooks = configure(receiver.port)
+    row = api.create("1", receiver.url, ["order.*"]).endpoint
+    Endpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/")
+    hire()
+    emit_many([New(type="order.paid", data={"total": 1}, about=("order", 1), organization="1")])
+    gate = eventually(lambda: Gate.objects.filter(name=f"to:hooks/{row.pk}", failing_since__isnull=False).first())
+    assert "10.0.0.1" in gate.error
+    assert Delivery.objects.get(subscriber=gate.name).status == "pending"
+    Endpoint.objects.update(url=receiver.url)
+    hooks.forget(row.pk)  # or wait for two seconds
+    Delivery.objects.update(due_at=timezone.now())
+    eventually(lambda: receiver.got)

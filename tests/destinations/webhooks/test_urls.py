@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from duebox.destinations.webhooks.hosts import read_host
 from duebox.destinations.webhooks.urls import Target, read_url
-from duebox.exceptions import Blocked, Permanent
+from duebox.exceptions import Blocked, Undelivered
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_address_has_one_spelling_however_it_is_written(text, address):
     assert read_host(text) == address
 
 
-def test_a_refusal_is_final_and_says_nothing_of_the_rest_of_the_url():
+def test_a_refusal_speaks_against_the_endpoint_and_says_nothing_of_the_rest_of_the_url():
     for url in (
         "https://x.test:22/secret",
         "https://key@x.test/secret",
@@ -144,7 +144,7 @@ def test_a_refusal_is_final_and_says_nothing_of_the_rest_of_the_url():
     ):
         with pytest.raises(Blocked) as refusal:
             read_url(url)
-        assert isinstance(refusal.value, Permanent)
+        assert isinstance(refusal.value, Undelivered)
         assert "secret" not in str(refusal.value)
         assert "key" not in str(refusal.value)
 

@@ -22,7 +22,7 @@ from duebox.destinations.webhooks.keys import signing_keys
 from duebox.destinations.webhooks.masking import Mask
 from duebox.destinations.webhooks.message import Stationery, stationery
 from duebox.destinations.webhooks.vault import decrypted
-from duebox.exceptions import Blocked, DueboxError, Refused, Undelivered
+from duebox.exceptions import DueboxError, Refused, Undelivered
 from duebox.fact import Fact
 from duebox.models import Endpoint
 from duebox.origins import entered
@@ -42,10 +42,10 @@ class Recipient(Destination):
         self.row = row
         self.terms = replace(terms, rate=row.rate) if row.rate else terms
         self._whole, self._signs = whole, _live_secrets(row)
-        self._ready: tuple[Target, Stationery, Mask] | Blocked | Undelivered
+        self._ready: tuple[Target, Stationery, Mask] | Undelivered
         try:
             self._ready = self._prepared()
-        except Blocked as error:
+        except Undelivered as error:
             self._ready = error
         except DueboxError as error:  # as the answer to each event: whoever looks at one of them finds the repair
             self._ready = Undelivered(str(error))
