@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from datetime import UTC, datetime
@@ -212,11 +213,25 @@ def test_beat_is_told_what_to_send():
 
 
 @pytest.mark.parametrize(
-    ("limits", "seconds"), [((None, None), 20.0), ((100, 10), 9.0), ((5, None), 4.5), ((300, 200), 20.0)]
+    ("limits", "times"),
+    [
+        ((None, None), (20.0, math.inf)),
+        ((100, 10), (4.5, 4.5)),
+        ((5, None), (2.25, 2.25)),
+        ((300, 200), (20.0, 160.0)),
+    ],
 )
-def test_a_run_ends_before_the_limits_of_celery(limits, seconds):
+def test_a_run_ends_before_the_limits_of_celery_and_waits_for_its_handlers_if_there_are_none(limits, times):
     task = SimpleNamespace(request=SimpleNamespace(timelimit=limits), app=app, soft_time_limit=None, time_limit=None)
-    assert door._seconds(task) == seconds
+    assert door._times(task) == times
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_handler_that_takes_longer_than_a_run_ends_all_the_same(on, monkeypatch):
+    monkeypatch.setattr(door, "RUN_SECONDS", 0.2)
+    on("ledger.noted", name="slow")(lambda event: time.sleep(1.5))
+    duebox.emit("ledger.noted")
+    assert door.deliver.run()["delivered"] == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -23,6 +23,10 @@ from tests.support import a_lease, claims_of, undone
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def owns(lease):
+    return True
+
+
 def write(event):
     Effect.objects.create(event_id=event.id, subscriber="it", sequence=event.data["number"])
 
@@ -36,7 +40,7 @@ def together(on, handler, *, count=3, at_once=None, **options):
     assert len(claims) == count
     queue = iter([(claim, replace(by_name()["it"], together=at_once)) for claim in claims])
     ended = []
-    while group := perform_together(queue, "default", Clock())[0]:
+    while group := perform_together(queue, "default", Clock(), owns)[0]:
         ended += group
     return ended
 
@@ -259,7 +263,7 @@ def test_events_emitted_by_one_that_fails_are_gone_and_the_others_are_kept(on):
 
 
 def test_none_is_no_work(on):
-    assert perform_together([], "default", Clock()) == ([], True)
+    assert perform_together([], "default", Clock(), owns) == ([], True)
 
 
 def test_those_that_can_be_taken_at_once_are(on):
@@ -303,3 +307,24 @@ def test_one_whose_event_was_deleted_is_not_taken_along(on):
         ended = together(on, write, at_once=lambda facts, using: calls.append(len(facts)))
     assert calls == [2]
     assert len([end for end in ended if isinstance(end.outcome, duebox.Discard)]) == 1
+
+
+def test_what_many_do_at_once_and_fails_is_done_by_each_alone(on):
+    def at_once(facts, using):
+        raise ValueError("not of the database")
+
+    ended = together(on, write, at_once=at_once)
+    assert [end.outcome for end in ended] == [None] * 3
+    assert written() == [0, 1, 2]
+
+
+def test_those_that_were_given_back_meanwhile_do_not_run_again_one_by_one(on):
+    on("a.b", name="it")(write)
+    duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(3))
+
+    def at_once(facts, using):
+        raise ValueError
+
+    pairs = [(claim, replace(by_name()["it"], together=at_once)) for claim in claims_of(a_lease(), "it")]
+    assert perform_together(pairs, "default", Clock(), lambda lease: False) == ([], False)
+    assert written() == []

@@ -28,7 +28,7 @@ class Rounds:
 
     def __call__(self) -> Tally:
         ready_settings()
-        worker = Worker(**self._options, until_idle=True)
+        worker = Worker(**self._options, until_idle=True, lives_on=True)
         self._under_way.add(worker)
         if self._stopping:  # looked at after the worker can be found: whichever comes second sees the other
             worker.stop()

@@ -44,7 +44,7 @@ class Running:
 
     def __enter__(self) -> Worker:
         self._shutdown_seconds = ready_settings().SHUTDOWN_SECONDS
-        self.worker = Worker(**self._options)
+        self.worker = Worker(**self._options, lives_on=True)
         threading.Thread(target=self._work, name="duebox-worker", daemon=True).start()
         until = time.monotonic() + START_SECONDS
         while not self.worker.lease.id and time.monotonic() < until and not self._ended.wait(0.01):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import Any
 
@@ -27,7 +28,8 @@ from duebox.worker.inline import deliver_here
 logger = logging.getLogger("duebox.worker")
 
 RUN_SECONDS = 20.0
-"""A Celery worker that is to stop waits for its tasks; so a run ends after this, and asks for the next."""
+"""A Celery worker that is to stop waits for its tasks; so a run begins nothing after this, and asks for the next."""
+WITHIN_LIMIT = 0.9
 
 
 @shared_task(bind=True, name="duebox.deliver", ignore_result=True)  # type: ignore[untyped-decorator]
@@ -57,11 +59,11 @@ def _run(task: Any, using: str) -> dict[str, int] | None:
     if task.request.is_eager:
         deliver_here(using)  # in this thread and on this connection, as the test or the request has it
         return None
-    seconds, started = _seconds(task), time.monotonic()
+    (seconds, grace), started = _times(task), time.monotonic()
     try:
-        counts = deliver_in_time(seconds, using=using)
+        counts = deliver_in_time(seconds, using=using, grace=grace)
     except SoftTimeLimitExceeded:
-        # It ends before the limit unless the machine stalls. What was claimed is given back on the way out.
+        # It ends before the limit unless the machine stalls. What does not run is given back on the way out.
         logger.warning("stopped by the soft time limit of Celery; the next one goes on")
         return None
     if time.monotonic() - started > seconds / 2:
@@ -69,14 +71,16 @@ def _run(task: Any, using: str) -> dict[str, int] | None:
     return counts
 
 
-def _seconds(task: Any) -> float:
-    """How long it may take, so that neither limit is met. Handlers that run at the end have their grace within."""
+def _times(task: Any) -> tuple[float, float]:
+    """How long handlers are begun, and how long those that run then may take, so that neither limit of Celery is met.
+    Where there is none they take the time that they need."""
     hard, soft = task.request.timelimit or (None, None)
     config = task.app.conf
     soft = soft or task.soft_time_limit or config.task_soft_time_limit
     hard = hard or task.time_limit or config.task_time_limit
-    limits = [float(each) * 0.9 for each in (soft, hard) if each]
-    return min([RUN_SECONDS, *limits])
+    limit = WITHIN_LIMIT * min((float(each) for each in (soft, hard) if each), default=math.inf)
+    seconds = min(RUN_SECONDS, limit / 2)
+    return seconds, limit - seconds
 
 
 connect()

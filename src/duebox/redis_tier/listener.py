@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from duebox.redis_tier.connection import client, errors, place
+from duebox.redis_tier.connection import client, place
 
 logger = logging.getLogger("duebox.redis")
 
@@ -42,7 +42,7 @@ class RedisListener:
         while not self._stopping.is_set():
             try:
                 self._listen()
-            except errors() as error:
+            except Exception as error:  # its library raises anything when a connection breaks at the wrong moment
                 pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
                 if self._failures == 0 and not self._stopping.is_set():
                     logger.warning("the bell of Redis cannot be heard; polling: %s", error or type(error).__name__)

@@ -169,9 +169,11 @@ def _burns(outcome: Outcome) -> bool:
 
 
 def _status(outcome: Outcome) -> int | None:
-    found = getattr(getattr(outcome, "error", outcome), "status", None)
-    # Any error may have an attribute of this name.
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= 32_767 else None
+    try:
+        found = getattr(getattr(outcome, "error", outcome), "status", None)
+    except Exception:  # any error may have an attribute of this name, and a property may fail
+        return None
+    return int(found) if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= 32_767 else None
 
 
 def _until(outcome: Outcome) -> str | None:

@@ -61,6 +61,8 @@ def execute(event: Fact, using: str) -> Snooze | Discard | None:
 def _begin(event: Fact, run: TaskRun | None, using: str) -> TaskRun:
     now = clock.now()
     run = run or TaskRun(event_id=event.id, started_at=now, errors=[], worker_ids=[])
+    if run.status == TaskRun.Status.FAILED:
+        run.errors = []  # taken from the dead letters: it has all its tries again
     workers = [*run.worker_ids, f"{socket.gethostname()[:40]}:{os.getpid()}"]
     _write(run, using, status=TaskRun.Status.RUNNING, last_attempted_at=now, finished_at=None, worker_ids=workers)
     return run
@@ -77,7 +79,8 @@ def _call(result: TaskResult[..., Any]) -> Any:
 def _fail(
     error: BaseException, backend: DueboxBackend, result: TaskResult[..., Any], run: TaskRun, using: str
 ) -> Snooze | Discard | None:
-    follows = backend.retry.outcome(error, len(run.worker_ids))
+    # Not by how often it was begun: a stop or a lost worker is not its failure.
+    follows = backend.retry.outcome(error, len(run.errors) + 1)
     errors = [*run.errors, _told(error)]
     if isinstance(follows, Retried):
         _write(run, using, status=TaskRun.Status.READY, errors=errors)

@@ -16,6 +16,7 @@ from duebox.signals import died, settled
 from duebox.store.deliveries import Claim, Ended, promote, release
 from duebox.subscribers import Subscriber
 from duebox.worker.clock import Clock
+from duebox.worker.cutting import cut
 from duebox.worker.hand import Hand
 from duebox.worker.lease import Lease
 from duebox.worker.patience import patiently
@@ -55,6 +56,7 @@ class Crew:
         self.queue: SimpleQueue[Claim | None] = SimpleQueue()
         self.one_suspect_at_a_time = threading.Lock()
         self._put = 0
+        self._at_work: list[threading.Thread] = []
         self._hands = [Hand(self) for _ in range(threads)]
         self._threads = [
             threading.Thread(target=hand.work, name=f"duebox-hand-{number}", daemon=True)
@@ -87,16 +89,40 @@ class Crew:
             self._put += 1
             self.queue.put(claim)
 
-    def finish(self, seconds: float) -> None:
+    def finish(self, deadline: float, *, lives_on: bool) -> None:
         """Give back what was not started, let the rest end, and give back what does not end in time."""
         self.give_back(list(self._unstarted()), "not started")
         for _ in self._threads:
             self.queue.put(None)
-        deadline = time.monotonic() + seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        unfinished = [claim for hand in self._hands for claim in hand.left_behind()]
-        self.give_back(unfinished, "still running at the deadline")
+        try:
+            for thread in self._threads:
+                thread.join(min(threading.TIMEOUT_MAX, max(0.0, deadline - time.monotonic())))
+        finally:  # also where Celery's time limit ends the wait
+            for hand, thread in zip(self._hands, self._threads, strict=True):
+                if self._leave_behind(hand, lives_on=lives_on):
+                    self._at_work.append(thread)
+
+    def is_at_work(self) -> bool:
+        """Whether something still runs that was not given back."""
+        return any(thread.is_alive() for thread in self._at_work)
+
+    def join(self) -> None:
+        """However long it takes."""
+        for thread in self._at_work:
+            thread.join()
+
+    def _leave_behind(self, hand: Hand, *, lives_on: bool) -> bool:
+        """What an atomic handler does is undone and given back. Another one cannot be undone: it ends with this
+        process, or, where the process lives on, in its own time, and must not run anywhere else till then. True if it
+        is such a one."""
+        running, unstarted = hand.leave_behind()
+        self.give_back(unstarted, "not started")
+        if running and self.subscribers[running[0].subscriber].atomic:
+            cut(hand.connection)
+        elif running and lives_on:
+            return True
+        self.give_back(running, "still running at the deadline")
+        return False
 
     def settled(self, ended: list[Ended]) -> None:
         """Count, let the next of each stream go, and tell whoever listens."""

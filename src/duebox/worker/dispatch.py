@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,11 +44,18 @@ def perform(claim: Claim, subscriber: Subscriber, using: str, clock: Clock) -> t
             settled = True
         else:
             outcome = call(claim, subscriber, using)
-    except (LeaseLost, KeyboardInterrupt):
+    except LeaseLost:
         raise
     except FAILURES as error:
+        let_ctrl_c_pass(error)
         outcome = failure(claim, subscriber, error)
     return Ended(claim, outcome, started, (clock.now() - started) * 1000), settled
+
+
+def let_ctrl_c_pass(error: BaseException) -> None:
+    """It comes to the main thread alone; elsewhere a handler has raised it."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
 
 
 def call(claim: Claim, subscriber: Subscriber, using: str) -> Outcome:
@@ -99,20 +107,20 @@ def refuse_broken_transaction(subscriber: Subscriber, using: str) -> None:
         )
 
 
-def refuse_open_transaction(ended: list[Ended], subscribers: dict[str, Subscriber], using: str) -> list[Ended]:
-    """A handler outside of any transaction that left one open would take the settlements along into it. What ran on
-    this connection since then is undone with it, so all of it has failed."""
+def refuse_open_transaction(end: Ended, subscriber: Subscriber, using: str) -> Ended:
+    """A handler outside of any transaction that left one open would take settlements along into it. What it did is
+    undone, so it has failed."""
     connection = connections[using]
     if connection.connection is None or connection.in_atomic_block:
-        return ended
+        return end
     status = connection.connection.info.transaction_status
     if status == TransactionStatus.UNKNOWN or (connection.autocommit and status == TransactionStatus.IDLE):
-        return ended  # broken, or as it should be
+        return end  # broken, or as it should be
     connection.close()
     error = transaction.TransactionManagementError(
         "A handler with atomic=False left a transaction open; end it, or let Duebox open it with atomic=True."
     )
-    return [end._replace(outcome=failure(end.claim, subscribers[end.claim.subscriber], error)) for end in ended]
+    return end._replace(outcome=failure(end.claim, subscriber, error))
 
 
 def calm_hooks(using: str, since: int) -> None:

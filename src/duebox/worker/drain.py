@@ -127,7 +127,7 @@ def _deliver(each: Claim, subscriber: Subscriber, alias: str, now: datetime | No
         drained.tally.lost += 1
         return
     if not written:
-        [end] = refuse_open_transaction([end], {each.subscriber: subscriber}, alias)
+        end = refuse_open_transaction(end, subscriber, alias)
         tidy_connections()
         settle(alias, each.lease, [end], now=now)
     if each.stream is not None:

@@ -8,16 +8,24 @@ trip more for every delivery and got no further than 2,700.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.db import OperationalError, connections, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable, SerializationFailure
 
 from duebox.exceptions import LeaseLost
 from duebox.store.deliveries import Claim, Ended
 from duebox.subscribers import Subscriber
 from duebox.worker.clock import Clock
-from duebox.worker.dispatch import FAILURES, call, calm_hooks, failure, perform, refuse_broken_transaction
+from duebox.worker.dispatch import (
+    FAILURES,
+    call,
+    calm_hooks,
+    failure,
+    let_ctrl_c_pass,
+    perform,
+    refuse_broken_transaction,
+)
 from duebox.worker.settling import settle
 from duebox.worker.tidy import tidy_connections
 
@@ -35,7 +43,9 @@ class FellApart(Exception):
         self.started = started
 
 
-def perform_together(pairs: Iterable[Pair], using: str, clock: Clock) -> tuple[list[Ended], bool]:
+def perform_together(
+    pairs: Iterable[Pair], using: str, clock: Clock, owns: Callable[[int], bool]
+) -> tuple[list[Ended], bool]:
     """Run and settle them, in one transaction if nothing goes wrong; says whether it was so. Takes from `pairs` one at
     a time, as it goes. Those that are missing in the answer were lost with the lease."""
     taken: list[Pair] = []
@@ -43,10 +53,13 @@ def perform_together(pairs: Iterable[Pair], using: str, clock: Clock) -> tuple[l
         return _in_one_transaction(pairs, taken, using, clock), True
     except FellApart as reason:
         last = None if _is_contention(reason.error) else reason
-        return _one_by_one(taken, last, using, clock), False
-    except (DatabaseError, InterfaceError):
-        # The settlement or the commit failed for all: a deferred constraint, a broken connection.
-        return _one_by_one(taken, None, using, clock), False
+        return _one_by_one(taken, last, using, clock, owns), False
+    except LeaseLost:
+        raise
+    except Exception:
+        # The settlement or the commit failed for all: a deferred constraint, a broken connection; or what several of
+        # them do at once did.
+        return _one_by_one(taken, None, using, clock, owns), False
 
 
 def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, clock: Clock) -> list[Ended]:
@@ -64,9 +77,8 @@ def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, cl
             try:
                 outcome = call(claim, subscriber, using)
                 refuse_broken_transaction(subscriber, using)
-            except KeyboardInterrupt:
-                raise
             except FAILURES as error:
+                let_ctrl_c_pass(error)
                 raise FellApart(pair, error, started) from error
             ended.append(Ended(claim, outcome, started, (clock.now() - started) * 1000))
         for some in at_once.values():
@@ -86,11 +98,15 @@ def _at_once(pairs: list[Pair], using: str, clock: Clock) -> list[Ended]:
     return [Ended(claim, None, started, took_ms) for claim, _ in pairs]
 
 
-def _one_by_one(taken: list[Pair], last: FellApart | None, using: str, clock: Clock) -> list[Ended]:
+def _one_by_one(
+    taken: list[Pair], last: FellApart | None, using: str, clock: Clock, owns: Callable[[int], bool]
+) -> list[Ended]:
     """Again, each for itself; the one that failed has had its try, unless it merely lost a fight for a lock."""
     tidy_connections()
     ended = []
     for claim, subscriber in taken:
+        if not owns(claim.lease):
+            break
         if last is not None and claim is last.pair[0]:
             took_ms = (clock.now() - last.started) * 1000
             end, written = Ended(claim, failure(claim, subscriber, last.error), last.started, took_ms), False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from duebox.exceptions import LeaseLost
 from duebox.store import leases
@@ -40,22 +42,27 @@ class Hand:
         """What this thread is working on, or has not settled yet."""
         self.finished = 0
         """How many claims this thread has taken and is done with."""
+        self.connection: BaseDatabaseWrapper | None = None
         self._taken = 0
         self._crew = crew
         self._held: Claim | None = None
         self._ended: list[Ended] = []
+        self._is_left = False
+        self._settling = threading.RLock()
+        """Held while outcomes are written, and by whoever leaves this thread behind."""
 
-    def left_behind(self) -> list[Claim]:
-        """For whoever does not wait for this thread any longer: settles what has run, so that it does not run again,
-        and says what has to be given back."""
-        ran = {end.claim.id for end in self._ended}
-        held = [self._held] if self._held is not None else []
-        unfinished = [claim for claim in [*self.running, *held] if claim.id not in ran]
-        self._settle()
-        return unfinished
+    def leave_behind(self) -> tuple[list[Claim], list[Claim]]:
+        """For whoever does not wait for this thread any longer: what still runs, and what was not begun and will not
+        be. What has run is settled, so that it does not run again."""
+        with self._settling:
+            self._is_left = True
+            held, self._held = self._held, None
+            self._settle()
+            return list(self.running), [held] if held is not None else []
 
     def work(self) -> None:
         """Until the end-of-work mark comes. Nothing else ends it: a thread that died would be missed by nobody."""
+        self.connection = connections[self._crew.using]
         working = True
         while working:
             try:
@@ -83,9 +90,11 @@ class Hand:
             self._settle()
 
     def _next(self) -> Claim | None:
-        if (held := self._held) is not None:
-            self._held = None
-            return held
+        if self._held is not None:
+            with self._settling:
+                held, self._held = self._held, None
+            if held is not None:
+                return held
         try:
             claim = self._crew.queue.get_nowait()
         except Empty:
@@ -99,10 +108,9 @@ class Hand:
         return claim
 
     def _run(self, claim: Claim) -> None:
-        crew = self._crew
-        if not crew.lease.owns(claim.lease):
-            return  # whoever rescues it runs it
-        subscriber = crew.subscribers[claim.subscriber]
+        if not self._is_ours(claim.lease):
+            return  # whoever it was given back to, or rescues it, runs it
+        subscriber = self._crew.subscribers[claim.subscriber]
         if self._is_last_chance(claim):
             self._run_suspect(claim, subscriber)
         elif self._may_share(claim, subscriber):
@@ -111,6 +119,9 @@ class Hand:
             if not self._is_quick(subscriber):
                 self._settle()  # what has run does not wait for it
             self._run_alone(claim, subscriber)
+
+    def _is_ours(self, lease: int) -> bool:
+        return not self._is_left and self._crew.lease.owns(lease)
 
     def _run_alone(self, claim: Claim, subscriber: Subscriber) -> None:
         try:
@@ -121,8 +132,10 @@ class Hand:
         if written:
             self._note_paces([end])
             self._crew.settled([end])
-        else:
-            self._ended.append(end)
+        elif not (subscriber.atomic and self._is_left):  # else it was cut off and given back
+            end = refuse_open_transaction(end, subscriber, self._crew.using)
+            with self._settling:
+                self._ended.append(end)
 
     def _run_suspect(self, claim: Claim, subscriber: Subscriber) -> None:
         """Announced and alone: if it takes the process down, it is known which one did."""
@@ -137,7 +150,8 @@ class Hand:
         self._settle()
         crew = self._crew
         try:
-            ended, together = perform_together(self._quick_ones(claim, subscriber), crew.using, crew.clock)
+            pairs = self._quick_ones(claim, subscriber)
+            ended, together = perform_together(pairs, crew.using, crew.clock, self._is_ours)
         except LeaseLost:
             ended, together = [], True
         settled = {end.claim.id for end in ended}
@@ -207,19 +221,19 @@ class Hand:
     def _settle(self) -> None:
         if not self._ended:
             return
-        crew, ended = self._crew, refuse_open_transaction(self._ended, self._crew.subscribers, self._crew.using)
-        self._ended = []
-        try:
+        with self._settling:
+            ended, self._ended = self._ended, []
             for lease in {end.claim.lease for end in ended}:
-                self._settle_under(lease, [end for end in ended if end.claim.lease == lease])
-        except (DatabaseError, InterfaceError) as error:
-            # Under this lease nobody would ever touch these again, so the lease must end.
-            crew.lease.abandon(f"outcomes could not be written: {str(error).strip()}")
-        ran = {end.claim.id for end in ended}
-        self.running[:] = [claim for claim in self.running if claim.id not in ran]
+                try:
+                    self._settle_under(lease, [end for end in ended if end.claim.lease == lease])
+                except Exception as error:
+                    # Under this lease nobody would ever touch these again, so the lease must end.
+                    self._crew.lease.abandon(f"outcomes could not be written: {str(error).strip()}", lease)
+            ran = {end.claim.id for end in ended}
+            self.running[:] = [claim for claim in self.running if claim.id not in ran]
         tidy_connections()
-        if crew.queue.qsize() < crew.batch:
-            crew.wake()
+        if self._crew.queue.qsize() < self._crew.batch:
+            self._crew.wake()
 
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))

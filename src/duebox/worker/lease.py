@@ -59,9 +59,10 @@ class Lease:
         self.id = lease
         self._read_clock()
 
-    def abandon(self, reason: str) -> None:
-        """Stop trusting the lease; the heartbeat takes a new one, and what hung on the old one is rescued."""
-        if not self.id:
+    def abandon(self, reason: str, lease: int | None = None) -> None:
+        """Stop trusting the lease, or just this one; the heartbeat takes a new one, and what hung on the old one is
+        rescued."""
+        if not self.id or lease not in (None, self.id):
             return
         logger.warning("lease lost: lease=%s reason=%s; its deliveries are left to other workers", self.id, reason)
         self.safe_until = 0.0
@@ -74,8 +75,9 @@ class Lease:
         self.hurry.set()
         if self._thread.is_alive():
             self._thread.join(self.beat_seconds)
-        if self.id:
-            leases.drop(self.using, self.id)
+        lease, self.id, self.safe_until = self.id, 0, 0.0  # a thread that was left behind begins nothing more
+        if lease:
+            leases.drop(self.using, lease)
 
     def _beat_until_stopped(self) -> None:
         while not self._stopping:

@@ -19,9 +19,11 @@ from duebox.subscribers import OUTSIDE, matching
 from duebox.upkeep import prepare_upkeep
 from duebox.worker.ahead import SECONDS as AHEAD_SECONDS
 from duebox.worker.ahead import Ahead
+from duebox.worker.bell import Bell
 from duebox.worker.clock import Clock
 from duebox.worker.crew import Crew
 from duebox.worker.crowds import Crowds
+from duebox.worker.ending import Ending
 from duebox.worker.floor import Floor
 from duebox.worker.lease import Lease
 from duebox.worker.listener import Listener
@@ -48,7 +50,8 @@ class Worker:
     """One process: a lease, a listener, handler threads, and this loop, which only claims and sleeps."""
 
     def __init__(self, *, using: str | None = None, threads: int | None = None, batch: int | None = None,
-                 poll: float | None = None, only: tuple[str, ...] = (), until_idle: bool = False) -> None:  # fmt: skip
+                 poll: float | None = None, only: tuple[str, ...] = (), until_idle: bool = False,
+                 lives_on: bool = False) -> None:  # fmt: skip
         settings = conf()
         self.using = using or settings.DATABASE
         self.subscribers = matching(only)
@@ -56,7 +59,7 @@ class Worker:
         self._until_idle = until_idle
         self._poll_seconds = poll or settings.POLL_SECONDS
         self._shutdown_seconds = settings.SHUTDOWN_SECONDS
-        self._wake = threading.Event()
+        self._bell = Bell()
         self._stopping = False
         clock = Clock()
         self.lease = Lease(self.using, settings.LEASE_SECONDS, settings.RESCUE_LIMIT, clock, probe=settings.LISTEN)
@@ -73,10 +76,11 @@ class Worker:
             threads=threads or settings.THREADS,
             batch=batch or settings.BATCH_SIZE,
             rescue_limit=settings.RESCUE_LIMIT,
-            wake=self._wake.set,
+            wake=self._bell.ring,
             rewind=self._floor.rewind,
         )
         self.outside = outside_of(self.crew, self._poll_seconds, lambda: self._told_mode[1])
+        self._ending = Ending(self.lease, self.crew, self.outside, lives_on=lives_on)
         self._upkeep = threading.Thread(target=self._keep_up, name="duebox-upkeep", daemon=True)
         self._ahead = Ahead(self.using, clock)
         self._fire_at = 0.0
@@ -101,20 +105,19 @@ class Worker:
             each.start()
         try:
             while not self._stopping:
-                if self._wake.wait(self._poll_safely()):
+                if self._bell.wait(self._poll_safely()):
                     self._claim_at = 0.0
-                self._wake.clear()
         finally:
             self._shut_down()
 
     def stop(self) -> None:
         """Safe to call from a signal handler or another thread."""
         self._stopping = True
-        self._wake.set()
+        self._bell.ring()
 
     def wake(self) -> None:
         """There is something new to look at."""
-        self._wake.set()
+        self._bell.ring()
         if self.outside:
             self.outside.wake()
 
@@ -128,7 +131,7 @@ class Worker:
             except OperationalError as error:
                 if self._until_idle and self._errors >= len(WAITS):
                     raise
-                self._wake.wait(self._after_error(error))
+                self._bell.wait(self._after_error(error))
             else:
                 return
 
@@ -140,22 +143,12 @@ class Worker:
             logger.exception("upkeep failed; the next worker that starts tries again")
         finally:
             connections[self.using].close()
-            self._wake.set()
+            self._bell.ring()
 
     def _shut_down(self) -> None:
         for each in self._ears:
             each.stop()
-        deadline = time.monotonic() + self._shutdown_seconds
-        try:
-            if self.outside:
-                self.outside.stop()
-            self.crew.finish(self._shutdown_seconds)
-            if self.outside:
-                self.outside.finish(deadline)
-            self.lease.stop()
-        except (DatabaseError, InterfaceError) as error:
-            logger.warning("stopped without the database; the lease runs out by itself: %s", str(error).strip())
-        logger.info("stopped: %s", self.crew.tally)
+        self._ending.shut_down(time.monotonic() + self._shutdown_seconds)
 
     def _poll_safely(self) -> float:
         try:

@@ -32,8 +32,8 @@ def run_worker(worker: Worker) -> None:
             os.kill(os.getpid(), signum)
         if asked_at == float("inf"):
             asked_at = time.monotonic()
-            logger.info("stopping: signal=%s", signal.Signals(signum).name)
             worker.stop()
+            logger.info("stopping: signal=%s", signal.Signals(signum).name)
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
@@ -51,17 +51,18 @@ class Supervisor:
         self._children: list[subprocess.Popen[bytes]] = []
         self._processes = processes
         self._stopping = False
+        self._told: set[subprocess.Popen[bytes]] = set()
+        """Who was asked to stop. A second time would mean: at once."""
 
     def run(self) -> int:
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._stop)
         while len(self._children) < self._processes and not self._stopping:
             self._children.append(self._start())
-        if self._stopping:
-            self._tell_children()  # the signal may have come before the last one was on the list
         while not self._stopping:
             time.sleep(RESTART_SECONDS)
             self._replace_the_dead()
+        self._tell_children()  # those who were on their way when the signal came
         return self._wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -79,7 +80,8 @@ class Supervisor:
 
     def _tell_children(self) -> None:
         for child in self._children:
-            if child.poll() is None:
+            if child not in self._told and child.poll() is None:
+                self._told.add(child)
                 child.send_signal(signal.SIGTERM)
 
     def _wait(self) -> int:

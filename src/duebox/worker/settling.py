@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 
 from duebox.notices import deaths
+from duebox.outcome import Dead, Retried
 from duebox.store import deliveries, leases
 from duebox.store.deliveries import Ended
 
+logger = logging.getLogger("duebox.worker")
+
+_AGAIN_SECONDS = 60.0
+
 
 def settle(using: str, lease: int, ended: Sequence[Ended], *, now: datetime | None = None) -> set[int]:
-    """As in the store; a death and its notice are committed together."""
+    """As in the store; a death and its notice are committed together. An outcome that cannot be written down, whatever
+    a handler made it of, keeps nobody else's from being."""
+    try:
+        return _settle(using, lease, ended, now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        if connections[using].in_atomic_block:
+            raise
+        logger.exception("outcomes could not be written together; now one by one")
+        return set().union(*(_settle_one(using, lease, end, now) for end in ended))
+
+
+def _settle_one(using: str, lease: int, end: Ended, now: datetime | None) -> set[int]:
+    try:
+        return _settle(using, lease, [end], now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        plain = RuntimeError(f"its outcome could not be written down: {type(error).__name__}")
+        outcome = Retried(_AGAIN_SECONDS, plain) if isinstance(end.outcome, Retried) else Dead(plain)
+        return _settle(using, lease, [end._replace(outcome=outcome)], now)
+
+
+def _settle(using: str, lease: int, ended: Sequence[Ended], now: datetime | None) -> set[int]:
     died = deaths.to_tell(ended)
     if not died:
         return deliveries.settle(using, lease, ended, now=now)

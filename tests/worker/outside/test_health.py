@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 import duebox
-from duebox.exceptions import Permanent, Throttled, Undelivered
+from duebox.exceptions import Permanent, Throttled, TooLarge, Undelivered
 from duebox.models import Attempt, Delivery, Gate
 from duebox.store import gates
 from tests.support import eventually
@@ -186,6 +186,47 @@ def test_whoever_fails_for_long_is_told_since_when(destinations, hire):
     [since] = eventually(lambda: boxes["post"].told)
     assert abs((datetime.now(UTC) - since).total_seconds()) < 60
     assert gate().failing_since == since
+
+
+def test_what_is_kept_of_a_long_traceback_is_the_line_that_says_what_happened(destinations, hire):
+    boxes = destinations(backend="Single", post={"BREAKER": {**BREAKER, "pause": 60.0}})
+    frames = "".join(f'  File "shop/tasks.py", line {n}, in pay\n    raise ValueError("boom")\n' for n in range(40))
+    boxes["post"].answers = Undelivered(f"Traceback (most recent call last):\n{frames}ValueError: boom 17")
+    emit(1)
+    hire()
+    assert eventually(lambda: (g := gate()) and g.error) == "ValueError: boom 17"
+    emit(10)
+    eventually(lambda: gate().open_until)
+    assert gate().error == "ValueError: boom 17"
+
+
+def test_of_an_error_that_no_destination_has_said_the_class_is_kept(destinations, hire):
+    boxes = destinations(backend="Single", post={})
+    boxes["post"].answers = ConnectionRefusedError()
+    emit(1)
+    hire()
+    assert eventually(lambda: (g := gate()) and g.error) == "ConnectionRefusedError"
+
+
+def test_a_batch_of_which_nothing_was_taken_fails_also_where_one_event_was_to_blame_itself(destinations, hire):
+    boxes = destinations(post={"RETRY": {"limit": 0}})
+    answers = [Undelivered("no credentials"), TooLarge(300, 200), Undelivered("no credentials")]
+    boxes["post"].answers = lambda fact: answers[fact.data["number"]]
+    emit(3)
+    hire()
+    eventually(lambda: history("dead") == 3)
+    found = eventually(gate)
+    assert (found.failing_since is not None, found.error) == (True, "no credentials")
+
+
+def test_a_batch_of_which_something_was_taken_does_not_fail(destinations, hire):
+    boxes = destinations(post={"RETRY": {"limit": 0}})
+    boxes["post"].answers = lambda fact: Undelivered("no") if fact.data["number"] else None
+    emit(3)
+    hire()
+    eventually(lambda: history("dead") == 2)
+    assert history("delivered") == 1
+    assert gate() is None
 
 
 def test_a_success_ends_the_failing(destinations, hire):

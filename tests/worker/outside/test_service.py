@@ -7,12 +7,15 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 
 import duebox
+from duebox.entrypoints.in_time import deliver_in_time
 from duebox.exceptions import Permanent, Undelivered
 from duebox.models import Attempt, Delivery, Gate
 from duebox.models import Worker as Lease
 from duebox.outcome import Delivered, Discard, Snooze
+from duebox.store import leases
 from duebox.worker.loop import Worker
 from tests.support import eventually
 
@@ -172,6 +175,39 @@ def test_what_does_not_end_in_time_is_given_back_without_burning_an_attempt(dest
     left = Delivery.objects.get()
     assert (left.lease, left.attempt) == (None, 0)
     release.set()
+
+
+def test_where_the_process_lives_on_what_is_on_its_way_arrives_once(destinations):
+    boxes = destinations(backend="Single")
+    release = threading.Event()
+    boxes["post"].answers = lambda fact: release.wait(20) and None
+    emit(1)
+    for _ in range(3):
+        deliver_in_time(0.5)
+    assert len(boxes["post"].calls) == 1
+    release.set()
+    eventually(lambda: not Lease.objects.exists())
+    assert not Delivery.objects.exists()
+    assert len(boxes["post"].calls) == 1
+
+
+def test_one_on_its_last_chance_is_sent_once_though_the_database_fails_right_after_it(destinations, hire, monkeypatch):
+    boxes = destinations()
+    emit(1)
+    Delivery.objects.update(rescues=4)
+    real, failed = leases.announce_suspect, []
+
+    def announce(using, lease, delivery):
+        if delivery is None and not failed:
+            failed.append(1)
+            raise OperationalError("server closed the connection unexpectedly")
+        real(using, lease, delivery)
+
+    monkeypatch.setattr(leases, "announce_suspect", announce)
+    hire()
+    eventually(lambda: not Delivery.objects.exists())
+    assert failed
+    assert len(boxes["post"].facts) == 1
 
 
 def test_a_destination_that_cannot_be_made_keeps_its_events(destinations, hire, caplog):

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from django.db import DatabaseError, InterfaceError
+
 from duebox.store import leases
 from duebox.store.deliveries import Claim, Ended
 from duebox.worker.crew import Crew
@@ -70,6 +72,13 @@ class Couriers:
             self._row.pop(desk.name, None)
             return desk.clear()
 
+    def untrip(self, desk: Desk) -> None:
+        """It was judged; what waits at it may be started."""
+        with self.lock:
+            if desk.tripped:
+                desk.tripped = False
+                self.lock.notify_all()
+
     def running(self) -> list[Claim]:
         with self.lock:
             return [claim for bundle in self._running for claim in bundle.claims]
@@ -89,7 +98,7 @@ class Couriers:
 
     def join(self, seconds_left: Callable[[], float]) -> None:
         for thread in list(self._threads):
-            thread.join(max(0.0, seconds_left()))
+            thread.join(min(threading.TIMEOUT_MAX, max(0.0, seconds_left())))
 
     def _hire(self) -> None:
         thread = threading.Thread(target=self._work, name=f"duebox-courier-{len(self._threads)}", daemon=True)
@@ -126,7 +135,10 @@ class Couriers:
         with crew.one_suspect_at_a_time:
             leases.announce_suspect(crew.using, first.lease, first.id)
             ended = carry(bundle, crew.clock)
-            leases.announce_suspect(crew.using, first.lease, None)
+            try:
+                leases.announce_suspect(crew.using, first.lease, None)
+            except (DatabaseError, InterfaceError) as error:  # what it has done counts all the same
+                logger.warning("a suspect could not be cleared: %r %s", first, str(error).strip())
         return ended
 
     def _next(self) -> Bundle | None:

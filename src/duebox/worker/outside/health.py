@@ -26,7 +26,8 @@ PROBE_SECONDS = 60.0
 def judge(using: str, desk: Desk, ended: list[Ended]) -> bool:
     """Note how a destination fares. True when it is to be left alone from now on."""
     if not desk.probing:
-        return _judge(using, desk, ended, tripped=desk.tripped, probed=False)
+        # Asked once more: it may have been reset by the judgement of calls that ended before.
+        return _judge(using, desk, ended, tripped=desk.tripped or desk.breaks(), probed=False)
     answer = desk.answer_of_probe()
     # While one event is tried only that one tells, and not the late answers of calls that began before the pause.
     return answer is not None and _judge(using, desk, answer, tripped=False, probed=True)
@@ -34,13 +35,14 @@ def judge(using: str, desk: Desk, ended: list[Ended]) -> bool:
 
 def _judge(using: str, desk: Desk, ended: list[Ended], *, tripped: bool, probed: bool) -> bool:
     errors = [error for end in ended if (error := failure_of(end.outcome)) is not None]
-    if any(is_success(end.outcome) for end in ended):
+    took_some = any(is_success(end.outcome) for end in ended)
+    if took_some:
         _well(using, desk, probed=probed)
     elif probed and not errors:  # the event was not fit to tell
         gates.probe_again(using, desk.name, PROBE_AGAIN_SECONDS)
     if not errors:
         return False
-    if len(errors) == len(ended):
+    if not took_some:
         _ill(using, desk, errors[-1])
     if (asked := seconds_asked(ended)) > 0:  # whatever it has taken besides
         return _leave_alone(using, desk, asked, errors[-1], counts=False, probed=probed)
@@ -66,16 +68,17 @@ def _ill(using: str, desk: Desk, error: BaseException) -> None:
     now = time.monotonic()
     if desk.failing_since and now - desk.told_at < TELL_SECONDS:
         return
-    desk.failing_since = gates.failing(using, desk.name, str(error), gap=GAP * desk.terms.retry.longest + TELL_SECONDS)
+    gap = GAP * desk.terms.retry.longest + TELL_SECONDS
+    desk.failing_since = gates.failing(using, desk.name, error_line(error), gap=gap)
     desk.told_at = now
     desk.destination.fails_since(datetime.fromtimestamp(desk.failing_since, UTC))
 
 
 def _leave_alone(using: str, desk: Desk, pause: float, error: BaseException, *, counts: bool, probed: bool) -> bool:
     longest = max(pause, desk.terms.breaker.longest) if desk.terms.breaker and counts else pause
-    seconds = gates.open(using, desk.name, pause=pause, longest=longest, error=str(error), counts=counts, probed=probed)
+    told = error_line(error)
+    seconds = gates.open(using, desk.name, pause=pause, longest=longest, error=told, counts=counts, probed=probed)
     desk.recent.clear()
     if seconds is not None:
-        told = printable(error_line(error))
-        logger.warning("destination left alone: name=%s seconds=%g error=%s", desk.name, seconds, told)
+        logger.warning("destination left alone: name=%s seconds=%g error=%s", desk.name, seconds, printable(told))
     return True

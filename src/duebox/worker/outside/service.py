@@ -62,6 +62,7 @@ class Outside:
         self._shut_at = 0.0
         self._errors = 0
         self._stopping = False
+        self._is_left = False
         self._thread = threading.Thread(target=self._run, name="duebox-outside", daemon=True)
 
     def start(self) -> None:
@@ -91,15 +92,26 @@ class Outside:
         self._crew.give_back(self._couriers.stop(), "not started")
         self._wake.set()
 
-    def finish(self, deadline: float) -> None:
-        """Let what is on its way end, and give back what does not end in time."""
+    def finish(self, deadline: float, *, lives_on: bool) -> None:
+        """Let what is on its way end, and give back what does not end in time; where the process lives on it arrives
+        all the same, and is not sent by anybody else till then."""
 
         def left() -> float:
             return deadline - time.monotonic()
 
         self._couriers.join(left)
-        self._thread.join(max(1.0, left()))
-        self._crew.give_back(self._couriers.running(), "still on its way at the deadline")
+        self._thread.join(min(threading.TIMEOUT_MAX, max(1.0, left())))
+        self._is_left = lives_on
+        if not lives_on:
+            self._crew.give_back(self._couriers.running(), "still on its way at the deadline")
+
+    def is_at_work(self) -> bool:
+        """Whether something is still on its way that was not given back."""
+        return self._is_left and self._thread.is_alive()
+
+    def join(self) -> None:
+        """However long it takes."""
+        self._thread.join()
 
     def _run(self) -> None:
         try:
@@ -158,7 +170,7 @@ class Outside:
             desk.probing = False
             logger.exception("how a destination fares could not be noted: name=%s", desk.name)
         finally:
-            desk.tripped = False  # not before its events were given back: one of them would be started
+            self._couriers.untrip(desk)  # not before its events were given back: one of them would be started
 
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))
