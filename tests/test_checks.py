@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -17,7 +18,11 @@ from django.db import connections
 import duebox
 from duebox import plans, sweeps
 from duebox.checks import check_database_zones
-from duebox.contracts import declared, files
+from duebox.contracts import EventType, declared, files
+from duebox.contracts.types import declare as declare_type
+from duebox.contracts.types import forget
+from duebox.models import Delivery
+from duebox.store.event_types import OWN_TYPES
 from duebox.testing import travel
 from duebox.when import WhenError, zones
 from tests.app.models import Account, Task
@@ -411,3 +416,135 @@ def test_W007_while_undeclared_types_are_allowed_nothing_is_said(declare, on):
 @pytest.mark.django_db
 def test_the_models_need_no_new_migration():
     call_command("makemigrations", "duebox", check=True, dry_run=True, verbosity=0)
+
+
+POST = {"BACKEND": "tests.app.outside.Post"}
+
+
+@pytest.fixture
+def routed(settings, declare):
+    """Says what the checks find about a route to `post`, where two types are declared."""
+
+    @declare("order.paid")
+    class Paid:
+        total: int
+
+    @declare("member.invited")
+    class Invited:
+        email: str
+
+    def say(match, undeclared="refuse"):
+        settings.DUEBOX = {
+            "UNDECLARED": undeclared,
+            "DESTINATIONS": {"post": POST},
+            "ROUTES": [{"match": match, "to": "post"}],
+        }
+        return [each for each in found() if each[0] in ("duebox.E011", "duebox.W008")]
+
+    return say
+
+
+@pytest.mark.parametrize("match", ["duebox.delivery.dead", "duebox.endpoint.*", "duebox.*", "duebox.task"])
+def test_E011_a_route_may_take_what_duebox_itself_emits(routed, match):
+    assert routed(match) == []
+
+
+@pytest.mark.parametrize(
+    "match", ["duebox.deliver.dead", "duebox.endpoints.*", {"event_type": ["duebox.deliver.dead"]}]
+)
+def test_E011_a_route_that_takes_nothing_of_what_duebox_itself_emits_is_an_error(routed, match):
+    [(id, said, _)] = routed(match)
+    assert id == "duebox.E011"
+    assert repr(match) in said
+    [(id, _, _)] = routed(match, undeclared="allow")
+    assert id == "duebox.W008"
+
+
+def test_what_duebox_itself_emits_is_listed_in_full():
+    source = "\n".join(path.read_text() for path in Path(duebox.__file__).parent.rglob("*.py"))
+    emitted = {*re.findall(r'\bOwn\("([a-z_.]+)"\)', source), *re.findall(r'\b_emit\("(duebox\.[a-z_.]+)"', source)}
+    assert emitted - {"duebox.draft"} == OWN_TYPES  # a draft is never stored
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"data": {"totl": [5]}},
+        {"data.totl": [5]},
+        {"event_type": ["order.paid"], "data": {"totl": [{"numeric": [">", 5]}]}},
+        {"data": {"$or": [{"total": [5]}, {"totl": [5]}]}},
+        {"$or": [{"data": {"total": [5]}}, {"data": {"totl": [5]}}]},
+    ],
+)
+def test_E011_a_route_that_looks_at_a_field_that_nothing_has_is_an_error(routed, match):
+    [(id, said, hint)] = routed(match)
+    assert (id, said) == (
+        "duebox.E011",
+        "A route to post looks at 'totl' in the data, and no declared event type that it takes has such a field.",
+    )
+    assert hint == "Did you mean 'total'? If not, declare the field, or leave it out of the pattern."
+    [(id, _, _)] = routed(match, undeclared="allow")
+    assert id == "duebox.W008"
+
+
+def test_E011_a_field_of_a_type_that_the_route_does_not_take_does_not_count(routed):
+    [(_, said, _)] = routed({"event_type": ["order.paid"], "data": {"email": ["a@example.com"]}})
+    assert "'email'" in said
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"data": {"total": [5]}},
+        {"data": {"email": ["a@example.com"], "total": [{"exists": False}]}},
+        {"data": {"gone": [{"exists": False}]}},
+        {"data": [{"exists": False}]},
+        {"metadata": {"totl": [5]}},
+        {"event_type": ["duebox.delivery.dead"], "data": {"subscriber": ["to:bus"]}},
+    ],
+)
+def test_E011_a_route_that_looks_at_what_may_be_there_is_fine(routed, match):
+    assert routed(match) == []
+
+
+def test_E011_of_a_type_whose_data_is_open_nobody_can_say(routed):
+    declare_type(
+        EventType(name="order.noted", version=1, schema={"type": "object", "additionalProperties": True}, origin="test")
+    )
+    try:
+        assert routed({"data": {"totl": [5]}}) == []
+    finally:
+        forget("order.noted")
+
+
+def waiting_for_nobody(**options):
+    return [each for each in found(**options) if each[0] == "duebox.W015"]
+
+
+@pytest.mark.parametrize("part", ["", "/7"])
+def test_W015_what_waits_for_a_destination_that_is_gone_is_a_warning(settings, part):
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}, "ROUTES": [{"match": "*", "to": "bus"}]}
+    duebox.emit("order.paid", {})
+    Delivery.objects.update(subscriber=f"to:bus{part}")
+    assert waiting_for_nobody(databases=["default"]) == []
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"coach": POST}}
+    [(_, said, hint)] = waiting_for_nobody(databases=["default"])
+    assert said == "Deliveries wait for 'bus', which DUEBOX['DESTINATIONS'] does not have; nobody carries them."
+    assert "Put it back" in hint
+    assert "duebox destinations" in hint
+    assert waiting_for_nobody() == waiting_for_nobody(databases=["other"]) == []
+    Delivery.objects.update(status="dead")
+    assert waiting_for_nobody(databases=["default"]) == []
+
+
+def test_W015_says_nothing_where_the_destinations_cannot_be_read(settings):
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}, "ROUTES": [{"match": "*", "to": "bus"}]}
+    duebox.emit("order.paid", {})
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"coach": {"BACKEND": "no.such.Class"}}}
+    assert waiting_for_nobody(databases=["default"]) == []
+
+
+def test_W012_a_destination_without_a_route_may_stay_while_something_waits(settings):
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}}
+    [(_, _, hint)] = [each for each in found() if each[0] == "duebox.W012"]
+    assert hint.endswith("or remove it once `duebox destinations` says that nothing waits for it.")

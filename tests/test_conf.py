@@ -8,6 +8,7 @@ NEW_KEY = (
     "It must be a text of at least 32 characters; make one with: "
     "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 )
+MAIL = "It must be True, False or a list of addresses, such as ['ops@example.com']."
 REDIS = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
 
 
@@ -52,7 +53,10 @@ def test_an_unknown_key_that_resembles_none_lists_them_all(settings):
         ({"MODE": "outline"}, "It must be one of worker, inline, celery."),
         ({"POLL_SECONDS": float("nan")}, "It must be above 0; the default is 1.0."),
         ({"LEASE_SECONDS": float("inf")}, "It must be above 0; the default is 10.0."),
-        ({"DEAD_LETTER_MAIL": ["ops@example.com", 5]}, "It must be True, False or a list of addresses."),
+        ({"DEAD_LETTER_MAIL": ["ops@example.com", 5]}, MAIL),
+        ({"DEAD_LETTER_MAIL": "ops@example.com"}, MAIL),
+        ({"DEAD_LETTER_MAIL": 1}, MAIL),
+        ({"DEAD_LETTER_MAIL": ["ops"]}, MAIL),
     ],
 )
 def test_a_bad_value_is_a_mistake_with_what_it_must_be(settings, given, hint):
@@ -124,3 +128,10 @@ def test_a_setting_that_is_no_dict_is_a_mistake_and_leaves_the_defaults(settings
     settings.DUEBOX = given
     assert mistakes() == [(f"DUEBOX is {given!r}.", "DUEBOX must be a dict, such as DUEBOX = {'THREADS': 8}.")]
     assert conf() == Settings()
+
+
+@pytest.mark.parametrize("given", [True, False, [], ["ops@example.com"], ["Ops <ops@example.com>", "root@localhost"]])
+def test_dead_letters_are_mailed_to_the_administrators_or_to_addresses(settings, given):
+    settings.ADMINS = [("Ann", "ann@example.com")]
+    settings.DUEBOX = {"DEAD_LETTER_MAIL": given}
+    assert mistakes() == []

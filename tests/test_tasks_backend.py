@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pickle
+import re
 from datetime import datetime, timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, transaction
 from django.utils import timezone
 
 import duebox
+from duebox.destinations.tasks import DjangoTask
 from duebox.models import Attempt, Delivery, Event, TaskRun
 from duebox.promise import Own
 from duebox.tasks.backend import DueboxBackend
@@ -28,6 +31,7 @@ from duebox.tasks.library import (
 )
 from duebox.testing import drain, travel
 from tests.app import tasks as ours
+from tests.destinations.conformance import a_fact
 from tests.support import eventually, undone
 
 pytestmark = pytest.mark.django_db
@@ -249,6 +253,16 @@ def test_the_retries_end():
         assert (str(hopeless.status), hopeless.attempts) == ("FAILED", 1)
 
 
+def test_a_start_that_was_cut_short_is_no_try():
+    result = ours.fail.using(backend="stubborn").enqueue()
+    now = timezone.now()
+    TaskRun.objects.create(
+        event_id=result.id, status="RUNNING", started_at=now, last_attempted_at=now, errors=[], worker_ids=["w:1"] * 3
+    )
+    drain(raises=False)
+    assert TaskRun.objects.get().status == "READY"
+
+
 def test_it_runs_after_the_moment_it_was_asked_for():
     with travel(datetime.fromisoformat("2026-03-01T00:00+00:00")) as trip:
         later = timezone.now().replace(year=2026, month=3, day=1, hour=2, minute=0, second=0, microsecond=0)
@@ -404,3 +418,48 @@ def test_one_round_trip_to_enqueue(django_assert_num_queries):
     with transaction.atomic(), django_assert_num_queries(1):
         ours.note.enqueue(1)
     assert connections["default"].vendor == "postgresql"
+
+
+class TestOptions:
+    """What TASKS says about a backend is read when it is made, and refused before a task depends on it."""
+
+    def backend(self, settings, options):
+        settings.TASKS = {"default": {"BACKEND": "duebox.tasks.backend.DueboxBackend", "OPTIONS": options}}
+        return task_backends["default"]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"rety": {"limit": 1}}, "OPTIONS has 'rety', which is not known; did you mean 'retry'?"),
+            ({"database": "nope"}, "OPTIONS['database'] is 'nope', which DATABASES does not have; use one of default"),
+            ({"database": ["default"]}, "OPTIONS['database'] is ['default'], which DATABASES does not have"),
+            ({"retry": {"limt": 1}}, "OPTIONS['retry'] has 'limt', which is not known; did you mean 'limit'?"),
+            ({"retry": {"limit": "3"}}, "OPTIONS['retry']['limit'] is '3'; it must be a whole number."),
+            ({"retry": {"jitter": 2}}, "OPTIONS['retry'] cannot be meant: "),
+            ({"retry": 3}, "OPTIONS['retry'] is 3; it must be a dict, such as {'limit': 5, 'first': 10.0}."),
+            (["retry"], "OPTIONS is a list; it must be a dict."),
+        ],
+    )
+    def test_a_mistake_is_said_by_the_check_and_stops_what_is_enqueued(self, settings, options, words):
+        backend = self.backend(settings, options)
+        [found] = backend.check()
+        assert found.msg.startswith(f"TASKS['default']: {words}")
+        assert found.is_serious()
+        with pytest.raises(ImproperlyConfigured, match=re.escape(words)):
+            ours.note.enqueue()
+        assert not Event.objects.exists()
+
+    def test_a_destination_that_enqueues_there_is_not_to_blame(self, settings):
+        self.backend(settings, {"retry": {"limt": 1}})
+        [result] = DjangoTask("tasks", task="tests.app.tasks.note").deliver([a_fact()])
+        assert str(result).startswith("TASKS['default']: OPTIONS['retry'] has 'limt'")
+
+    def test_all_that_can_be_said_is_read(self, settings):
+        retry = {"delays": [1, 2], "permanent": (KeyError,)}
+        backend = self.backend(settings, {"database": "other", "retry": retry})
+        assert list(backend.check()) == []
+        assert (backend.using, backend.retry.limit, backend.retry.permanent) == ("other", 2, (KeyError,))
+
+    def test_without_a_word_there_is_no_retry(self, settings):
+        assert self.backend(settings, {}).retry.limit == 0
+        assert self.backend(settings, {"retry": {"first": 5}}).retry.limit == 0

@@ -17,6 +17,7 @@ class DueboxConfig(AppConfig):
         from duebox.conf import conf
         from duebox.contracts import files
         from duebox.destinations import configured
+        from duebox.destinations.webhooks import checks as webhook_checks  # noqa: F401 - registers a system check
         from duebox.entrypoints import celery_kick  # noqa: F401 - connects Celery mode
         from duebox.notices import mail  # noqa: F401 - registers who mails about dead letters
         from duebox.redis_tier import hooks  # noqa: F401 - connects the bell, where there is a Redis

@@ -66,6 +66,7 @@ _NEW_KEY = (
     "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 )
 _REDIS_URL = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
+_MAIL = "It must be True, False or a list of addresses, such as ['ops@example.com']."
 _cached: Settings | None = None
 
 
@@ -104,7 +105,8 @@ def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
         if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
             kind = "number" if isinstance(default, float) else type(default).__name__
             told = f"a {type(value).__name__}" if name in _SECRET else repr(value)
-            found.append((f"DUEBOX[{name!r}] is {told}.", f"It must be a {kind}; the default is {default!r}."))
+            hint = _MAIL if name == "DEAD_LETTER_MAIL" else f"It must be a {kind}; the default is {default!r}."
+            found.append((f"DUEBOX[{name!r}] is {told}.", hint))
         elif name in _POSITIVE and not 0 < value < inf:
             found.append((f"DUEBOX[{name!r}] is {value!r}.", f"It must be above 0; the default is {default!r}."))
     if isinstance(hours := given.get("RECONCILE_HOURS"), int) and hours < 0:
@@ -139,8 +141,8 @@ def _bad_texts(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
             told = f"a text of {len(each)} characters" if isinstance(each, str) else f"a {_kind(each)}"
             yield f"DUEBOX['WEBHOOK_KEYS'][{index}] is {told}.", _NEW_KEY
     mail = given.get("DEAD_LETTER_MAIL")
-    if isinstance(mail, list) and not all(isinstance(each, str) for each in mail):
-        yield f"DUEBOX['DEAD_LETTER_MAIL'] is {mail!r}.", "It must be True, False or a list of addresses."
+    if isinstance(mail, list) and not all(isinstance(each, str) and "@" in each for each in mail):
+        yield f"DUEBOX['DEAD_LETTER_MAIL'] is {mail!r}.", _MAIL
     for name, value in _within(given, "CELERY", dict).items():
         if name in OF_CELERY and not isinstance(value, str):
             yield f"DUEBOX['CELERY'][{name!r}] is {value!r}.", "It must be a text; leave it out for the default."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 from celery import Celery, current_app, signals
 from celery.worker.request import Request
+from django.core.checks import run_checks
 from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from kombu import Connection, Message, Queue
@@ -19,7 +22,9 @@ from duebox.destinations.configured import subscriptions
 from duebox.entrypoints import celery_reports
 from duebox.exceptions import InvalidDestination, Permanent, Refused, Undelivered
 from duebox.models import Attempt, Delivery, Handover
+from duebox.outcome import Snooze
 from duebox.store import handed_over
+from duebox.store.handed_over import HandedOver
 from tests.app.models import Effect
 from tests.celery_project import RABBITMQ, REDIS, app
 from tests.celery_stage import BROKERS, CeleryStage
@@ -344,6 +349,16 @@ def test_eagerly_a_task_runs_at_once_and_its_failure_is_the_deliverys(made, eage
     assert isinstance(unknown, Refused)
 
 
+@pytest.mark.parametrize(
+    ("elapsed", "next_look"), [(2.0, 2.0), (3.0, 3.0), (600.0, 600.0), (3000.0, 600.0), (-5.0, 2.0)]
+)
+def test_a_task_is_looked_after_again_no_later_than_it_has_taken_so_far(elapsed, next_look):
+    """It may end in the moment in which a worker holds its delivery, and then nobody is woken."""
+    there = CeleryTask("celery", task="a", app=APP, settle="finished", finish_within=3600.0)
+    known = HandedOver("1", ended=False, error="", permanent=False, seconds_left=3600.0 - elapsed, took=None)
+    assert there._known_result(known) == Snooze(timedelta(seconds=next_look))
+
+
 @pytest.fixture
 def waits(there, settings, transactional_db):
     """A destination that waits for its task; gives what emits to it, and its queue."""
@@ -582,3 +597,53 @@ class TestOtherDatabase:
         assert reported(lambda: celery_reports.revoked(sender=task, request=request._context)) == []
         assert reported(lambda: celery_reports.unknown(name=task.name, id=id, message=message)) == []
         assert reported(lambda: celery_reports.failed(sender=task, task_id=id, exception=ValueError(), args=[{}])) == []
+
+
+class TestTasksThatNobodyKnows:
+    """Celery's worker throws away a task that it does not know, and the event with it."""
+
+    @pytest.fixture
+    def said(self, settings):
+        def check(**options):
+            backend = "duebox.destinations.celery.CeleryTask"
+            settings.DUEBOX = {
+                "DESTINATIONS": {"mail": {"BACKEND": backend, "OPTIONS": {"app": APP, **options}}},
+                "ROUTES": [{"match": "*", "to": "mail"}],
+            }
+            return [each for each in run_checks(tags=["duebox"]) if each.id == "duebox.W017"]
+
+        yield check
+        settings.DUEBOX = {"UNDECLARED": "allow"}
+
+    @pytest.mark.parametrize("settle", ["accepted", "finished"])
+    def test_a_name_that_the_app_does_not_know_is_a_warning(self, said, settle):
+        [warning] = said(task="project.recrod", settle=settle)
+        assert warning.msg == "DUEBOX['DESTINATIONS']['mail']: the Celery app knows no task 'project.recrod'."
+        assert "Did you mean 'project.record'?" in warning.hint
+        assert "another project" in warning.hint
+        assert not warning.is_serious()
+
+    @pytest.mark.parametrize("name", ["project.record", "shop.{event_type}"])
+    def test_one_that_it_knows_or_that_depends_on_the_event_is_none(self, said, name):
+        assert said(task=name) == []
+
+    @pytest.fixture
+    def imports(self, monkeypatch):
+        """What the app tells Celery to import; its loader remembers that."""
+
+        def change(name):
+            vars(app.loader).pop("default_modules", None)
+            monkeypatch.setitem(app.conf, "imports", [name])
+
+        yield change
+        vars(app.loader).pop("default_modules", None)
+        app.tasks.pop("project.later", None)
+
+    def test_a_task_that_celery_would_find_when_its_worker_starts_is_known(self, said, imports, monkeypatch):
+        monkeypatch.delitem(sys.modules, "tests.destinations.celery_later", raising=False)
+        imports("tests.destinations.celery_later")
+        assert said(task="project.later") == []
+
+    def test_where_its_modules_cannot_be_imported_nobody_can_say(self, said, imports):
+        imports("tests.destinations.of_nobody")
+        assert said(task="project.recrod") == []

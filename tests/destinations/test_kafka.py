@@ -6,11 +6,13 @@ retention) is not shown. What holds for every destination is in test_conformance
 from __future__ import annotations
 
 import json
+import logging
+import socket
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from duebox.destinations.kafka import Kafka
+from duebox.destinations.kafka import Kafka, Seldom
 from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
 from tests.destinations.conformance import a_fact, delivered_by_threads
 from tests.destinations.kafka_mock import Cluster
@@ -194,3 +196,44 @@ def test_what_makes_it_safe_cannot_be_turned_off(name):
 def test_a_setting_that_the_client_does_not_know_is_named(opened):
     with pytest.raises(InvalidDestination, match="cannot use `settings`: No such configuration property"):
         opened(settings={"colour": "red"}).deliver([a_fact()])
+
+
+def test_a_broker_that_is_away_is_one_line_in_the_log_and_not_one_for_each_try(caplog):
+    caplog.set_level("INFO", logger="duebox.destinations")
+    destination = Kafka("away", servers="127.0.0.1:1", timeout=2)
+    for _ in range(2):
+        [result] = destination.deliver([a_fact()])
+        assert type(result) is Undelivered
+    refused = [each for each in caplog.messages if "Connection refused" in each and each.startswith("FAIL")]
+    assert len(refused) == 1
+
+
+def test_what_the_client_says_of_something_else_is_told_all_the_same():
+    said = logging.LogRecord("x", logging.ERROR, "", 0, "%s [%s] %s", ("FAIL", "duebox-a#producer-1", "refused"), None)
+    other = logging.LogRecord("x", logging.ERROR, "", 0, "%s [%s] %s", ("FATAL", "duebox-a#producer-1", "fenced"), None)
+    seldom = Seldom(seconds=60)
+    assert [seldom.filter(each) for each in (said, said, other, said)] == [True, False, True, False]
+    assert Seldom(seconds=0).filter(said)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"bogus.x": 1}, 'No such configuration property: "bogus.x"'),
+        ({"linger.ms": "soon"}, "Invalid value"),
+        ({"security.protocol": "ssl", "ssl.ca.location": "/of/nobody.pem"}, "ssl.ca.location"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_a_problem_before_anything_is_sent(settings, words):
+    [(message, hint)] = Kafka("there", servers="127.0.0.1:1", settings=settings).check()
+    assert message.startswith("The Kafka client cannot use `settings`: ")
+    assert words in message
+    assert "librdkafka" in hint
+
+
+def test_to_look_for_problems_talks_to_nobody():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.3)
+        assert Kafka("there", servers=f"127.0.0.1:{server.getsockname()[1]}").check() == []
+        with pytest.raises(TimeoutError):
+            server.accept()

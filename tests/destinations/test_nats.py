@@ -178,8 +178,43 @@ def test_options_of_the_client_are_passed_on(opened):
         ({"subject": "a.>"}, "holds a space or a wildcard"),
         ({"subject": "{x}"}, "has a place 'x'"),
         ({"timeout": -1}, "timeout is -1"),
+        ({"url": []}, "url is empty; write it as nats://localhost:4222"),
+        ({"url": ["nats://a:4222", 5]}, "url holds a int"),
+        ({"url": "http://localhost:4222"}, "url begins with 'http://'; it must be nats://, tls://, ws:// or wss://"),
+        ({"url": ["nats://a:4222", "amqp://b"]}, "url begins with 'amqp://'"),
+        ({"options": {"usr": "x"}}, "options has 'usr', which is not known; did you mean 'user'?"),
+        ({"options": {"connect_timeout": 1}}, r"options\['connect_timeout'\] is not yours to set; leave it out"),
+        ({"options": {"servers": "nats://b"}}, r"options\['servers'\] is not yours to set; leave it out"),
     ],
 )
 def test_a_mistake_in_the_options_is_named(options, message):
     with pytest.raises(InvalidDestination, match=message):
         NatsJetStream("there", **{"url": "nats://127.0.0.1:4222", **options})
+
+
+def test_each_mistake_is_said_alone():
+    with pytest.raises(InvalidDestination) as caught:
+        NatsJetStream("there", url="nats://127.0.0.1:4222", subject="a b")
+    assert str(caught.value) == "subject='a b' holds a space or a wildcard; correct it."
+
+
+@pytest.mark.parametrize("url", ["localhost", "127.0.0.1:4222", "tls://a:4222", ["nats://a", "b:4222"], "wss://a"])
+def test_whatever_the_client_takes_is_a_url(url):
+    NatsJetStream("there", url=url)
+
+
+def test_a_password_in_a_url_is_never_shown():
+    with pytest.raises(InvalidDestination) as caught:
+        NatsJetStream("there", url="http://user:hunter2@host:4222")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_server_that_refuses_is_told_with_its_reason(opened):
+    with pytest.raises(Undelivered, match=r"NATS cannot be reached: .*Connect call failed") as caught:
+        opened(url="nats://127.0.0.1:1", timeout=0.5).deliver([a_fact()])
+    assert "127.0.0.1" in str(caught.value)
+
+
+def test_what_the_client_says_against_an_option_is_not_hidden_by_its_end(opened):
+    with pytest.raises(Undelivered, match="callbacks must be coroutine functions"):
+        opened(options={"closed_cb": print}).deliver([a_fact()])

@@ -102,3 +102,20 @@ def test_a_route_says_what_decides():
     assert read_route({"match": "order.paid", "to": "bus"}, ALIASES).why("order.paid") == "its type"
     assert read_route({"match": "order.*", "to": "bus"}, ALIASES).why("order.paid") == "its type is like 'order.*'"
     assert "pattern" in read_route({"match": {"event_type": ["order.paid"]}, "to": "bus"}, ALIASES).why("order.paid")
+
+
+@pytest.mark.parametrize(
+    ("match", "reaches"),
+    [
+        ("public.*", True),
+        ("public.order.paid", True),
+        ("*", False),
+        ("order.*", False),
+        ({"event_type": [{"prefix": "public."}]}, True),
+        ({"$or": [{"event_type": ["order.paid"]}, {"event_type": ["public.order.paid"]}]}, True),
+        ({"event_type": ["order.paid"]}, False),
+        ({"data": {"kind": ["public.order.paid"]}}, False),
+    ],
+)
+def test_a_route_knows_whether_it_reaches_public_events(match, reaches):
+    assert read_route({"match": match, "to": "bus"}, ALIASES).reaches("public.") is reaches

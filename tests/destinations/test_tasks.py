@@ -79,3 +79,12 @@ def test_with_our_own_backend_each_event_becomes_a_task(settings):
     [[envelope]] = ours.ran
     assert envelope["event_id"] == str(fact.id)
     assert Event.objects.get(type="duebox.task").causation_id == fact.id
+
+
+@pytest.mark.django_db
+def test_a_task_belongs_to_the_story_of_its_event_however_many_are_carried_at_once(settings):
+    settings.TASKS = {"default": {"BACKEND": OURS}}
+    facts = [a_fact(), a_fact()]
+    DjangoTask("tasks", task="tests.app.tasks.note").deliver(facts)
+    told = {(each.causation_id, each.correlation_id) for each in Event.objects.filter(type="duebox.task")}
+    assert told == {(fact.id, fact.correlation_id) for fact in facts}

@@ -44,7 +44,7 @@ def test_no_setting_is_explained_that_does_not_exist():
 
 
 def test_every_check_is_explained():
-    source = "".join((ROOT / "src" / "duebox" / f"{name}.py").read_text() for name in ("checks", "destination_checks"))
+    source = "".join(path.read_text() for path in (ROOT / "src" / "duebox").rglob("*.py"))
     ids = set(re.findall(r"\"(duebox\.[A-Z]\d+)\"", source))
     assert checks.__doc__
     assert ids == set(re.findall(r"^## `(duebox\.[A-Z]\d+)`", reference("checks"), flags=re.MULTILINE))

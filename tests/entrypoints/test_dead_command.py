@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from django.utils import timezone
 
 import duebox
 from duebox.exceptions import Refused
-from duebox.models import Attempt, Delivery
+from duebox.models import Attempt, Delivery, Endpoint, Event
 from duebox.testing import drain
 
 pytestmark = pytest.mark.django_db
@@ -55,7 +56,7 @@ def test_dead_letters_are_listed_with_what_happened(manage, letters):
 def test_the_list_can_be_filtered_and_cut(manage, letters):
     assert manage("duebox", "dead", "--type", "a.c").endswith("1 dead letter.\n")
     assert manage("duebox", "dead", "--subscriber", "it").endswith("2 dead letters.\n")
-    assert manage("duebox", "dead", "--type", "a.x") == "No dead letters.\n"
+    assert manage("duebox", "dead", "--type", "a.c", "--subscriber", "other") == "No dead letters.\n"
     cut = manage("duebox", "dead", "--limit", "1").splitlines()
     assert (len(cut), cut[-1]) == (3, "3 dead letters.")
 
@@ -251,6 +252,69 @@ def test_a_subscriber_that_nobody_knows_is_refused_with_a_hint(manage, letters, 
     with pytest.raises(CommandError, match="Nobody is known as 'othr'; did you mean 'other'"):
         manage("duebox", *words, "--subscriber", "othr")
     assert Delivery.objects.dead().count() == 3
+
+
+@pytest.mark.parametrize(
+    "words", [["dead"], ["dead", "--groups"], ["redrive"], ["park", "--note", "x"], ["discard", "--reason", "x"]]
+)
+@pytest.mark.parametrize(("given", "near"), [("order.piad", "order.paid"), ("oder.*", "order.paid"), ("a.bb", "a.b")])
+def test_a_type_that_nobody_knows_is_refused_with_a_hint(manage, letters, declare, words, given, near):
+    declare("order.paid")(type("OrderPaid", (), {}))
+    said = f"No event type is like {given!r}, neither a declared one nor that of a dead letter; did you mean {near!r}?"
+    with pytest.raises(CommandError, match=f"^{re.escape(said)}$"):
+        manage("duebox", *words, "--type", given)
+    assert Delivery.objects.dead().count() == 3
+
+
+@pytest.mark.parametrize("given", ["order.paid", "order.*", "*.paid", "a.shipped", "duebox.delivery.dead", "duebox.*"])
+def test_a_type_that_is_known_and_of_which_nothing_died_is_no_mistake(manage, letters, declare, on, given):
+    declare("order.paid")(type("OrderPaid", (), {}))
+    on("a.shipped", name="third")(lambda event: None)
+    assert manage("duebox", "redrive", "--type", given) == "0 due again.\n"
+
+
+def test_the_type_of_a_parked_letter_is_known(manage, letters):
+    manage("duebox", "park", "--type", "a.c", "--note", "x")
+    assert manage("duebox", "redrive", "--type", "a.c") == "0 due again.\n"
+    assert manage("duebox", "redrive", "--type", "a.c", "--parked") == "1 due again.\n"
+
+
+@pytest.fixture
+def hooks(letters, settings):
+    """The first letter is a public event to an endpoint."""
+    settings.DUEBOX = {
+        "UNDECLARED": "allow",
+        "DESTINATIONS": {"hooks": {"BACKEND": "duebox.destinations.webhooks.Webhooks"}},
+    }
+    row = Endpoint.objects.create(organization="7", url="https://example.com/", types=["*"], secret="encrypted")
+    first = Delivery.objects.get(id=ids(letters)[0])
+    event = Event.objects.create(type="public.order.paid", organization="7", occurred_at=timezone.now())
+    Delivery.objects.filter(id=first.id).update(event_id=event.id, subscriber=f"to:hooks/{row.pk}")
+    return row
+
+
+@pytest.mark.parametrize("given", ["order.paid", "public.order.paid", "order.*", "*.paid", "*"])
+def test_for_an_endpoint_the_type_of_a_public_event_may_be_written_without_its_prefix(manage, hooks, given):
+    for name in ("hooks", f"hooks/{hooks.pk}"):
+        assert manage("duebox", "dead", "--subscriber", name, "--type", given).endswith("1 dead letter.\n")
+
+
+def test_letters_of_a_disabled_endpoint_are_left_where_they_are_with_the_way_out(manage, letters, hooks):
+    Endpoint.objects.update(disabled_at=timezone.now())
+    first, *rest = ids(letters)
+    left = f"1 left: 'to:hooks/{hooks.pk}' is disabled; enable it first: manage.py duebox endpoints enable {hooks.pk}\n"
+    dry = manage("duebox", "redrive", "--all", "--dry-run")
+    assert dry.startswith("2 would be due again.\n")
+    assert left in dry
+    assert manage("duebox", "redrive", str(first)) == f"0 due again.\n{left}"
+    assert json.loads(manage("duebox", "redrive", "--all", "--json")) == {
+        "redriven": rest,
+        "left": [first],
+        "dry_run": False,
+    }
+    assert Delivery.objects.dead().get().id == first
+    assert manage("duebox", "park", str(first), "--note", "x") == "1 parked.\n"
+    assert manage("duebox", "discard", str(first), "--reason", "x") == "1 discarded.\n"
 
 
 def test_a_subscriber_that_is_gone_from_the_code_is_known_by_its_letters(manage, letters):

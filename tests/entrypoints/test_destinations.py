@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
+from django.utils import timezone
 
 import duebox
 from duebox.destinations.configured import close_all
 from duebox.destinations.webhooks.vault import encrypted
-from duebox.models import AuditEntry, Endpoint, Gate
+from duebox.models import AuditEntry, Delivery, Endpoint, Gate
 from duebox.store import gates
 from duebox.testing import drain
 from tests.app.outside import Post
@@ -77,6 +80,70 @@ def test_one_that_is_left_alone_is_told_with_its_error(capsys):
     gates.open("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
     assert "left alone until" in run(capsys, "destinations")
     assert "it is down" in run(capsys, "destinations")
+
+
+def test_one_that_was_left_alone_until_a_while_ago_is_told_as_failing(capsys):
+    gates.open("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
+    Gate.objects.update(open_until=timezone.now() - timedelta(seconds=1))
+    told = run(capsys, "destinations")
+    assert "left alone" not in told
+    assert "failing since" in told
+    assert "it is down" in told
+
+
+def test_a_row_is_short_enough_to_be_read(capsys):
+    gates.open("default", "to:bus", pause=60, longest=60, error="x" * 600, counts=True, probed=False)
+    gates.failing("default", "to:queue", "The answer was 500. " + "y" * 600, gap=60)
+    for line in run(capsys, "destinations").splitlines():
+        assert len(line) < 200
+        assert not re.search(r"\d\.\d", line)  # microseconds
+    assert "y" * 50 in run(capsys, "destinations")
+    [bus, _] = map(json.loads, run(capsys, "destinations", "--json").splitlines())
+    assert bus["error"] == "x" * 500
+
+
+@pytest.fixture
+def renamed():
+    """Something waits for `bus`, which is now called `coach`."""
+    duebox.emit("order.paid", {})
+    settings = {"UNDECLARED": "allow", "DESTINATIONS": {"coach": {"BACKEND": "tests.app.outside.Post"}}}
+    with override_settings(DUEBOX=settings):
+        yield
+
+
+def test_one_that_is_not_configured_any_more_says_so(capsys, renamed):
+    [bus, _] = [line for line in run(capsys, "destinations").splitlines() if not line.startswith("destination")]
+    assert bus.split()[:3] == ["bus", "1", "0"]
+    assert bus.endswith("not configured: 1 waits; put 'bus' back into DUEBOX['DESTINATIONS'] until nothing does")
+    found = {each["name"]: each for each in map(json.loads, run(capsys, "destinations", "--json").splitlines())}
+    assert (found["to:bus"]["configured"], found["to:coach"]["configured"]) == (False, True)
+
+
+def test_a_part_of_one_that_is_not_configured_any_more_says_so(capsys, renamed):
+    Delivery.objects.update(subscriber="to:bus/7")
+    assert "put 'bus' back" in run(capsys, "destinations")
+
+
+def test_one_that_is_not_configured_any_more_and_that_nothing_waits_for_says_so(capsys, renamed):
+    Delivery.objects.update(status="dead")
+    assert "not configured; nothing waits" in run(capsys, "destinations")
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_one_that_is_not_configured_any_more_is_refused_with_the_reason(renamed, verb):
+    with pytest.raises(CommandError, match=r"'bus' is not configured any more; put it back into DUEBOX\['DESTINATIONS"):
+        call_command("duebox", verb, "bus")
+    assert not Gate.objects.exists()
+
+
+@pytest.mark.parametrize("words", [["dead"], ["discard", "--reason", "x"], ["streams"]])
+def test_one_that_is_not_configured_any_more_is_known_by_what_waits_for_it(capsys, renamed, words):
+    for stored in ("to:bus", "to:bus/7"):
+        Delivery.objects.update(subscriber=stored)
+        for name in ("bus", "to:bus", stored):
+            run(capsys, *words, "--subscriber", name)
+    with pytest.raises(CommandError, match="Nobody is known as 'bux'"):
+        run(capsys, *words, "--subscriber", "bux")
 
 
 def test_an_unknown_destination_is_refused_with_a_hint():

@@ -11,12 +11,14 @@ from uuid import uuid4
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 
 import duebox
 from duebox.destinations.envelope import envelope
 from duebox.entrypoints import take_back
 from duebox.entrypoints.lambda_handler import handler
-from duebox.models import Attempt, Delivery, Worker
+from duebox.models import Attempt, Delivery, Endpoint, Worker
+from duebox.store import dead
 from tests.app.models import Effect
 from tests.app.outside import Post
 from tests.destinations.stages import aws
@@ -132,6 +134,34 @@ def test_a_dead_letter_that_comes_back_from_a_queue_is_redriven(queue):
     assert (result["delivered"], result["batchItemFailures"]) == (1, [])
     assert [each.id for each in queue.received()] == [str(fact.id)]
     assert "message m-1 came back" in Attempt.objects.get(outcome="redriven").note
+
+
+def test_a_message_whose_delivery_is_parked_stays_in_the_queue_with_the_way_out(queue, caplog):
+    fact = duebox.emit("order.paid", {"number": 1})
+    with queue.refusing({str(fact.id)}):
+        handler(SCHEDULED, Context())
+    [letter] = dead.find("default")
+    dead.park("default", [letter.id], note="the shop is closed")
+    record = {"Records": [message(envelope(fact))]}
+    assert handler(record, Context())["batchItemFailures"] == [{"itemIdentifier": "m-1"}]
+    assert f"id=m-1 reason=it is parked; make it due again: manage.py duebox redrive {letter.id}" in caplog.text
+    assert Delivery.objects.get().status == "parked"
+    dead.redrive("default", [letter.id], note="it is open")
+    assert handler(record, Context())["batchItemFailures"] == []
+    assert [each.id for each in queue.received()] == [str(fact.id)]
+
+
+def test_a_message_whose_endpoint_is_disabled_stays_in_the_queue_with_the_way_out(queue, caplog):
+    fact = duebox.emit("order.paid", {"number": 1})
+    with queue.refusing({str(fact.id)}):
+        handler(SCHEDULED, Context())
+    endpoint = Endpoint.objects.create(
+        organization="7", url="https://example.com/", types=["*"], secret="encrypted", disabled_at=timezone.now()
+    )
+    Delivery.objects.update(subscriber=f"to:hooks/{endpoint.pk}")
+    result = handler({"Records": [message(envelope(fact))]}, Context())
+    assert result["batchItemFailures"] == [{"itemIdentifier": "m-1"}]
+    assert f"hooks/{endpoint.pk} is disabled; enable it first: manage.py duebox endpoints enable" in caplog.text
 
 
 def test_an_event_that_still_waits_is_not_doubled(queue):

@@ -79,6 +79,7 @@ def test_as_json(manage, facts):
             "is not after the beginning",
         ),
         (["resend", "17", "--to", "shop.new"], "'17' is not the id of an event"),
+        (["missing", "--to", "shop.new", *YESTERDAY, "--type", "ordr.paid"], "No event type is like 'ordr.paid'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(manage, facts, words, problem):

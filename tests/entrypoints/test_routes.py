@@ -146,6 +146,16 @@ def test_a_twin_is_judged_by_what_it_shows(capsys, hooks, endpoints):
         assert "fan-out:hooks" not in told(capsys, "invoice.paid", "--data", '{"total": 1, "note": "x"}')
 
 
+def test_an_event_that_is_not_public_goes_to_no_endpoint(capsys, hooks, endpoints):
+    assert "fan-out:hooks" not in told(capsys, "order.paid")
+    said = told(capsys, "order.paid", "--all")["fan-out:hooks"]
+    assert (said["receives"], said["why"]) == ("no", "webhooks take public events only")
+    match = {"event_type": [{"prefix": "public."}, {"prefix": "order."}]}
+    with override_settings(DUEBOX={"DESTINATIONS": {"hooks": hooks}, "ROUTES": [{"match": match, "to": "hooks"}]}):
+        assert "fan-out:hooks" not in told(capsys, "order.paid")
+        assert told(capsys, "invoice.paid")["fan-out:hooks"]["endpoints"] == 3
+
+
 def test_without_a_database_it_says_so_and_goes_on(start, nowhere):
     settings = {"DESTINATIONS": {"hooks": {"BACKEND": "duebox.destinations.webhooks.Webhooks"}}}
     done = start(

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 import duebox
 from duebox.destinations.configured import destination_of
+from duebox.emit import New, emit_many
 from duebox.fingerprint import WORKER_LOST
 from duebox.models import Attempt, Delivery, Event
 from duebox.notices import deaths
 from duebox.outcome import Dead
+from duebox.promise import Own
 from duebox.store import dead, leases
 from duebox.testing import drain
 from duebox.worker.settling import rescue, settle
+from tests.app import tasks as ours
 from tests.app.outside import Post
 from tests.support import a_lease, claims_of, ended, eventually, expire
 
 pytestmark = pytest.mark.django_db
+
+NO_TASK = {
+    "task": "tests.app.tasks.no_task", "args": [], "kwargs": {}, "backend": "default", "queue": "default",
+    "run_after": None,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -168,3 +178,70 @@ def test_a_worker_tells_of_deaths_of_handlers_and_of_destinations(mortal, heard,
     assert told == sorted(Delivery.objects.values_list("id", flat=True))
     assert Attempt.objects.filter(outcome="dead").count() == notices().count() == 40
     assert {event.data["subscriber"] for event in heard} == {"mortal", "to:wall"}
+
+
+class TestTasks:
+    """A task that dies is work of the project that was not done, although its event is one of Duebox's own."""
+
+    pytestmark = pytest.mark.django_db(transaction=True)
+
+    @pytest.fixture(autouse=True)
+    def _backend(self, settings):
+        settings.TASKS = {"default": {"BACKEND": "duebox.tasks.backend.DueboxBackend"}}
+        ours.ran.clear()
+
+    def test_whoever_subscribes_is_told_of_it(self, heard):
+        result = ours.fail.enqueue("bad")
+        drain(raises=False)
+        (told,) = heard
+        assert (told.data["event_type"], told.data["subscriber"]) == ("duebox.task", "duebox.tasks")
+        assert told.data["event_id"] == result.id
+        assert told.data["error"].startswith("duebox.exceptions.Permanent: tests.app.tasks.fail failed: ValueError")
+
+    def test_one_that_kills_its_workers_is_told_too(self, heard):
+        result = ours.note.enqueue()
+        for _ in range(2):
+            lease = a_lease()
+            (mine,) = claims_of(lease, "duebox.tasks")
+            leases.announce_suspect("default", lease, mine.id)
+            expire(lease)
+            rescue("default", 2)
+        drain()
+        assert [(told.data["event_id"], told.data["fingerprint"]) for told in heard] == [(result.id, WORKER_LOST)]
+
+    def test_one_that_another_task_enqueued_is_told(self, heard):
+        result = ours.note.enqueue()
+        drain()
+        emit_many([New(type=Own("duebox.task"), data=NO_TASK, causation_id=UUID(result.id))])
+        drain(raises=False)
+        assert len(heard) == 1
+
+    def test_an_alarm_that_is_a_task_does_not_set_off_itself(self, mortal, on):
+        @on("duebox.delivery.dead", name="alarm")
+        def alarm(event):
+            ours.fail.enqueue("deaf")
+
+        duebox.emit("life.began", {"number": 1})
+        drain(raises=False)
+        assert ours.ran == ["deaf"]
+        assert notices().count() == 1
+
+    def test_nor_does_one_behind_a_destination(self, mortal, settings, hire):
+        """A worker carries deaths there by the dozen; each task knows which of them it is for."""
+        settings.DUEBOX = {
+            "UNDECLARED": "allow",
+            "POLL_SECONDS": 0.1,
+            "DESTINATIONS": {
+                "alarm": {
+                    "BACKEND": "duebox.destinations.tasks.DjangoTask",
+                    "OPTIONS": {"task": "tests.app.tasks.fail"},
+                },
+            },
+            "ROUTES": [{"match": "duebox.delivery.dead", "to": "alarm"}],
+        }
+        for number in range(3):
+            duebox.emit("life.began", {"number": number})
+        hire()
+        eventually(lambda: Delivery.objects.dead().filter(subscriber="duebox.tasks").count() == 3)
+        eventually(lambda: Delivery.objects.dead().count() == Delivery.objects.count() == 6)
+        assert notices().count() == 3

@@ -15,6 +15,7 @@ from duebox.notices.mail import NAME
 from duebox.store import dead
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
+from tests.app import tasks as ours
 
 pytestmark = [
     pytest.mark.django_db,
@@ -135,6 +136,16 @@ def test_what_was_stored_before_it_was_switched_off_is_discarded(mortal, switche
     drain()
     assert mailoutbox == []
     assert Attempt.objects.get(subscriber=NAME).note == "DEAD_LETTER_MAIL is off"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_that_failed_is_mailed_too(switched_on, settings, mailoutbox):
+    settings.TASKS = {"default": {"BACKEND": "duebox.tasks.backend.DueboxBackend"}}
+    ours.fail.enqueue("bad")
+    drain(raises=False)
+    (mail,) = mailoutbox
+    assert mail.subject == "[Django] Dead letter: duebox.task to duebox.tasks"
+    assert "tests.app.tasks.fail failed: ValueError: It was 'bad'" in mail.body
 
 
 @pytest.mark.parametrize("wrong", ["yes", 1, None])

@@ -184,6 +184,21 @@ def test_a_fork_rings_although_the_thread_of_its_parent_is_gone(woken, wire):
     eventually(lambda: woken)
 
 
+def test_whatever_its_library_raises_the_listener_goes_on(configure, monkeypatch, caplog):
+    real, raised = RedisListener._listen, []
+
+    def listen(self):
+        if not raised:
+            raised.append(1)
+            raise AttributeError("'NoneType' object has no attribute 'readline'")
+        real(self)
+
+    monkeypatch.setattr(RedisListener, "_listen", listen)
+    with listening(lambda: None) as listener:
+        eventually(lambda: listener.connected)
+    assert "the bell of Redis cannot be heard" in caplog.text
+
+
 FORK = """
 import os
 from duebox.redis_tier.bell import bell

@@ -10,7 +10,7 @@ from django.utils import timezone
 import duebox
 from duebox.exceptions import Refused
 from duebox.fingerprint import WORKER_LOST
-from duebox.models import Attempt, Delivery, Event
+from duebox.models import Attempt, Delivery, Endpoint, Event
 from duebox.store import dead, leases, streams
 from duebox.store.pace import Pace
 from duebox.store.statements import statement
@@ -75,6 +75,31 @@ def test_a_redriven_letter_is_due_again_with_fresh_retries_and_its_past_is_kept(
     told = list(Attempt.objects.filter(delivery_id=one).order_by("id").values_list("number", "outcome"))
     assert told == [(1, "retried"), (2, "dead"), (0, "redriven")]
     assert Attempt.objects.get(outcome="redriven").note == "redriven by a test"
+
+
+def test_letters_of_a_disabled_endpoint_stay_where_they_are(letters):
+    """A worker would throw them away."""
+    one, two = (each.id for each in letters)
+    endpoint = Endpoint.objects.create(
+        organization="7", url="https://example.com/", types=["*"], secret="encrypted", disabled_at=timezone.now()
+    )
+    name = f"to:hooks/{endpoint.pk}"
+    Delivery.objects.filter(id=one).update(subscriber=name)
+    Delivery.objects.filter(id=two).update(subscriber="to:bus/part")
+    assert dead.of_disabled("default", [one, two]) == {one: name}
+    assert dead.redrive("default", [one, two], note="again") == [two]
+    assert Delivery.objects.get(id=one).status == "dead"
+    Endpoint.objects.update(disabled_at=None)
+    assert dead.of_disabled("default", [one, two]) == {}
+    assert dead.redrive("default", [one], note="again") == [one]
+
+
+def test_the_types_of_what_is_dead_or_parked_are_known(letters):
+    dead.park("default", [letters[0].id], note="aside")
+    duebox.emit("a.b", {"number": 9})
+    assert dead.types("default") == {"a.b", "a.c"}
+    dead.discard("default", [letters[0].id], note="gone")
+    assert dead.types("default") == {"a.c"}
 
 
 def test_a_letter_that_dies_again_shows_its_last_death(letters):

@@ -39,6 +39,8 @@ class Destination:
     """How it is served where the settings do not say."""
     match = ""
     """Which events it takes where no route names it."""
+    only = ""
+    """Events whose type does not begin like this it never takes: a route may narrow that, and not widen it."""
     expands = False
     """An event becomes several deliveries, each to a part of it, known by `to:<alias>/<key>`."""
     only_once = False

@@ -9,17 +9,21 @@ import json
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Warning, register
 from django.utils.module_loading import import_string
 
 from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.celery_line import Lines
 from duebox.destinations.celery_message import DATABASE, SETTLE, Message, Messages, headers_of
+from duebox.destinations.configured import subscriptions
 from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope
 from duebox.destinations.naming import Name
-from duebox.exceptions import InvalidDestination, Refused, Undelivered
+from duebox.exceptions import DueboxError, InvalidDestination, Refused, Undelivered
 from duebox.fact import Fact
 from duebox.outcome import Delivered, Snooze
 from duebox.store import handed_over
@@ -57,7 +61,7 @@ class CeleryTask(Destination):
         super().__init__(alias)
         if settle not in ("accepted", "finished"):
             raise InvalidDestination(f"settle is {settle!r}; it must be 'accepted' or 'finished'.")
-        self._app = find_app(app)
+        self._app, self._task = find_app(app), task
         limit = int(positive("max_bytes", max_bytes)) if max_bytes is not None else None
         self._waits = settle == "finished"
         self._messages = Messages(
@@ -76,6 +80,17 @@ class CeleryTask(Destination):
         if self._waits and self._finish_within < FIRST_LOOK_SECONDS:
             return [(f"finish_within is {self._finish_within:g} s; most tasks would be sent twice.", "Make it larger.")]
         return []
+
+    def unknown_task(self) -> str:
+        """The name of its task, where the app does not know it; nothing where that cannot be said."""
+        name = self._task
+        if "{" in name or name in self._app.tasks:
+            return ""
+        try:
+            self._app.loader.import_default_modules()  # as Celery's worker does when it starts
+        except Exception:  # importing them may raise anything; the worker says so
+            return ""
+        return "" if name in self._app.tasks else name
 
     def close(self) -> None:
         self._lines.close()
@@ -123,7 +138,10 @@ class CeleryTask(Destination):
         if known.ended:
             return Delivered(f"The task ended after {known.took or 0.0:.1f} s.")
         if known.seconds_left > 0:
-            return Snooze(timedelta(seconds=known.seconds_left))
+            # A task that ends right now wakes nobody, since its delivery is held: it is found by the next look, which
+            # is no further away than the task has taken so far.
+            elapsed = self._finish_within - known.seconds_left
+            return Snooze(timedelta(seconds=min(known.seconds_left, max(FIRST_LOOK_SECONDS, elapsed))))
         return None
 
     def _send_and_note(self, facts: list[Fact]) -> list[Result]:
@@ -146,6 +164,30 @@ class CeleryTask(Destination):
     @property
     def _name(self) -> str:
         return f"{OUTSIDE}{self.alias}"
+
+
+@register("duebox")
+def check_that_celery_knows_the_tasks(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Its worker throws away what it does not know, and with settle="accepted" the event is delivered by then."""
+    found: list[CheckMessage] = []
+    for alias, each in subscriptions().items():
+        try:
+            destination = each.destination()
+        except DueboxError:  # another check says so
+            continue
+        if isinstance(destination, CeleryTask) and (name := destination.unknown_task()):
+            told = f"DUEBOX['DESTINATIONS'][{alias!r}]: the Celery app knows no task {name!r}."
+            found.append(Warning(told, hint=_repair(name, list(destination._app.tasks)), id="duebox.W017"))
+    return found
+
+
+def _repair(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    correct = f"Did you mean {near[0]!r}? If not, correct" if near else "Correct"
+    return (
+        f"{correct} the name, or import the module of the task where the app is made. Where workers of another project "
+        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
+    )
 
 
 def find_app(path: str) -> Any:

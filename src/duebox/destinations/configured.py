@@ -59,15 +59,15 @@ def mistakes() -> Iterator[Problem]:
     """What is wrong, for the system checks; only what can be said without making a destination."""
     if list(_of_wrong_kind()):
         return  # the check of settings says so
-    settings = conf()
+    settings, routes = conf(), []
     for number, given in enumerate(settings.ROUTES):
         try:
-            read_route(given, settings.DESTINATIONS)
+            routes.append(read_route(given, settings.DESTINATIONS))
         except DueboxError as error:
             yield f"DUEBOX['ROUTES'][{number}]: {error}", "A route is {'match': 'order.*', 'to': 'alias'}."
     for alias, entry in settings.DESTINATIONS.items():
         try:
-            read_entry(_checked(alias), entry, ())
+            read_entry(_checked(alias), entry, tuple(routes))
         except DueboxError as error:
             yield f"DUEBOX['DESTINATIONS'][{alias!r}]: {error}", "See the reference of settings, under DESTINATIONS."
     yield from _twice(settings.DESTINATIONS)

@@ -15,25 +15,47 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duebox.destinations.base import Destination, Result
+from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers
 from duebox.destinations.naming import Name
 from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.fact import Fact
 
-logger = logging.getLogger("duebox.destinations")
-
 OURS = ("bootstrap.servers", "enable.idempotence", "acks", "message.timeout.ms")
+_WHERE = ("bootstrap.servers", "metadata.broker.list")
 _FOR_GOOD = (
     "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION", "TOPIC_EXCEPTION",
 )  # fmt: skip
 _NO_RIGHT = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _NO_TOPIC = ("_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART")
 _POLL_SECONDS = 0.05
+_TOLD_EVERY = 60.0
 _SLACK_SECONDS = 1.5  # the client looks once a second for what has timed out
 _of_parents: list[Any] = []
 """Producers from before a fork. To let go of one waits for its threads, and those stayed with the parent."""
+
+
+class Seldom(logging.Filter):
+    """While a broker is away the client says so on every try to connect, several times a second: of each kind of line
+    one passes, and then no other for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._told: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.args[:2] if isinstance(record.args, tuple) else record.msg  # such as FAIL, and the client's name
+        now = time.monotonic()
+        if now < self._told.get(kind, now):
+            return False
+        self._told[kind] = now + self._seconds
+        return True
+
+
+logger = logging.getLogger("duebox.destinations.kafka")
+logger.addFilter(Seldom(_TOLD_EVERY))
 
 
 class Kafka(Destination):
@@ -76,6 +98,14 @@ class Kafka(Destination):
                 in_time = time.monotonic() < until
                 results[number] = self._produce([batch[number]])[0] if in_time else Undelivered(str(results[number]))
         return results
+
+    def check(self) -> list[Problem]:
+        alone = {name: value for name, value in self._settings.items() if name not in _WHERE}
+        try:
+            self._made(alone)  # without an address it talks to nobody
+        except InvalidDestination as error:
+            return [(str(error), "See the configuration of librdkafka for the names and what they take.")]
+        return []
 
     def close(self) -> None:
         with self._lock:
@@ -145,12 +175,15 @@ class Kafka(Destination):
         with self._lock:
             self._leave_to_parent()
             if self._producer is None:
-                try:
-                    self._producer = self._kafka.Producer(self._settings, logger=logger)
-                except self._kafka.KafkaException as error:
-                    why = error.args[0].str()
-                    raise InvalidDestination(f"The Kafka client cannot use `settings`: {why}") from error
+                self._producer = self._made(self._settings)
             return self._producer
+
+    def _made(self, settings: dict[str, Any]) -> Any:
+        try:
+            return self._kafka.Producer(settings, logger=logger)
+        except self._kafka.KafkaException as error:
+            why = error.args[0].str()
+            raise InvalidDestination(f"The Kafka client cannot use `settings`: {why}") from error
 
     def _complete(self, servers: str, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in OURS:

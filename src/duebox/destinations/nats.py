@@ -10,11 +10,14 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 from duebox.destinations.base import Destination, Result
 from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.given import only_known
 from duebox.destinations.looping import LoopThread
 from duebox.destinations.naming import Name
 from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
@@ -23,6 +26,8 @@ from duebox.outcome import Delivered
 
 logger = logging.getLogger("duebox.destinations")
 
+OURS = ("servers", "allow_reconnect", "connect_timeout", "error_cb")
+SCHEMES = ("nats", "tls", "ws", "wss")
 _NO_ANSWER = "NATS did not answer in time."
 _NO_STREAM = "Somebody who is no stream answered; add the subject to the subjects of a stream, or correct `subject`."
 _NOBODY = {"code": 503}  # what the server itself answers, where nobody listens
@@ -51,11 +56,12 @@ class NatsJetStream(Destination):
     ) -> None:
         super().__init__(alias)
         self._nats = driver("nats", "nats")
-        if not url or any(character in subject for character in " \t\r\n*>"):
-            raise InvalidDestination(f"url is empty, or subject={subject!r} holds a space or a wildcard; correct it.")
+        if any(character in subject for character in " \t\r\n*>"):
+            raise InvalidDestination(f"subject={subject!r} holds a space or a wildcard; correct it.")
         self._subject = Name(subject, option="subject", unsafe=r"[\s*>]")
         self._timeout = positive("timeout", timeout)
-        self._options = {"servers": url if isinstance(url, str) else list(url), **(options or {})}
+        self._servers = _servers(url)
+        self._options = self._checked(options or {})
         self._begin()
 
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
@@ -63,7 +69,7 @@ class NatsJetStream(Destination):
         try:
             return self._loop.run(self._publish(batch), self._timeout + 1)
         except (self._nats.errors.Error, OSError, TimeoutError) as error:
-            raise Undelivered(f"NATS cannot be reached: {str(error) or type(error).__name__}") from error
+            raise Undelivered(f"NATS cannot be reached: {self._reason(error)}") from error
 
     def close(self) -> None:
         self._leave_to_parent()
@@ -72,6 +78,7 @@ class NatsJetStream(Destination):
     def _begin(self) -> None:
         self._process = os.getpid()
         self._client: Any = None
+        self._trouble: Exception | None = None
         self._connecting = asyncio.Lock()
         self._loop = LoopThread(f"duebox-nats-{self.alias}")
 
@@ -114,16 +121,38 @@ class NatsJetStream(Destination):
         async with self._connecting:
             if self._client is None or not self._client.is_connected:
                 await self._let_go()
-                client = self._nats.NATS()
-                try:
-                    await client.connect(
-                        allow_reconnect=False, connect_timeout=self._timeout, error_cb=_log, **self._options
-                    )
-                except BaseException:
-                    await client.close()
-                    raise
-                self._client = client
+                self._client = await self._connect()
             return self._client
+
+    async def _connect(self) -> Any:
+        client, self._trouble = self._nats.NATS(), None
+        try:
+            await client.connect(
+                self._servers, allow_reconnect=False, connect_timeout=self._timeout, error_cb=self._note,
+                **self._options,
+            )  # fmt: skip
+        except BaseException:
+            with suppress(Exception):  # it cannot close what it has not begun, and would hide why
+                await client.close()
+            raise
+        return client
+
+    async def _note(self, error: Exception) -> None:
+        """The client tries again until its time is over, and says why not here only."""
+        self._trouble = error
+        logger.info("NATS: %s", str(error) or type(error).__name__)
+
+    def _reason(self, error: Exception) -> str:
+        vague = isinstance(error, TimeoutError | self._nats.errors.NoServersError)
+        known = self._trouble if vague and self._trouble is not None else error
+        return str(known) or type(known).__name__
+
+    def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        for name in OURS:
+            if name in options:
+                raise InvalidDestination(f"options[{name!r}] is not yours to set; leave it out.")
+        only_known("options", options, list(signature(self._nats.NATS().connect).parameters))
+        return dict(options)
 
     async def _let_go(self) -> None:
         client, self._client = self._client, None
@@ -188,5 +217,15 @@ def _result(answer: dict[str, Any]) -> Result:
     return Delivered("the stream had it already") if answer.get("duplicate") else None
 
 
-async def _log(error: Exception) -> None:
-    logger.info("NATS: %s", str(error) or type(error).__name__)
+def _servers(url: str | Sequence[str]) -> list[str]:
+    """A URL may hold a password: only its beginning is quoted."""
+    given = [url] if isinstance(url, str) else list(url)
+    if not given or "" in given:
+        raise InvalidDestination("url is empty; write it as nats://localhost:4222.")
+    for each in given:
+        if not isinstance(each, str):
+            raise InvalidDestination(f"url holds a {type(each).__name__}; write it as nats://localhost:4222.")
+        scheme, mark, _ = each.partition("://")
+        if mark and scheme not in SCHEMES:
+            raise InvalidDestination(f"url begins with '{scheme}://'; it must be nats://, tls://, ws:// or wss://.")
+    return given

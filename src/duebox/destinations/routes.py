@@ -45,6 +45,11 @@ class Route:
     def takes(self, row: FactRow) -> bool:
         return self.may_take(row.type) and (self.pattern is None or self.pattern.matches(as_dict(row)))
 
+    def reaches(self, prefix: str) -> bool:
+        """Whether it says that it takes events of a reserved prefix."""
+        named = [self.match] if isinstance(self.match, str) else _types_named(self.match)
+        return any(text.startswith(prefix) for text in named)
+
     def why(self, event_type: str) -> str:
         """In words, what decides."""
         if self.pattern is not None:

@@ -14,7 +14,7 @@ from duebox.conf import conf
 from duebox.context import handling
 from duebox.destinations.base import Destination, Result
 from duebox.destinations.options import refuse_other_kinds
-from duebox.destinations.routes import Route, read_route
+from duebox.destinations.routes import RESERVED, Route, read_route
 from duebox.destinations.terms import Terms, read_terms, refuse_unknown
 from duebox.exceptions import DueboxError, InvalidDestination
 from duebox.fact import Fact, FactRow
@@ -72,6 +72,8 @@ def read_entry(alias: str, entry: Any, routes: tuple[Route, ...]) -> list[Routed
     mine = tuple(route for route in routes if alias in route.to)
     if not mine and kind.match:
         mine = (read_route({"match": kind.match, "to": alias}, {alias: entry}),)
+    for route in mine:
+        _refuse_in_vain(route, kind)
     picky = any(route.pattern is not None for route in mine)
     terms = read_terms(entry, kind.terms)
     if terms.ordered and not kind.keeps_order:
@@ -88,6 +90,21 @@ def read_entry(alias: str, entry: Any, routes: tuple[Route, ...]) -> list[Routed
         together=lambda facts, using: kind.expand(alias, facts, using), picky=picky, alias=alias, routes=mine,
     )  # fmt: skip
     return [whole, fan_out]
+
+
+def _refuse_in_vain(route: Route, kind: type[Destination]) -> None:
+    """A route takes the place of what a destination takes by itself: one of which it takes nothing would silence it."""
+    if not kind.only or route.reaches(kind.only):
+        return
+    repair = f"name a type that begins with {kind.only!r} under 'event_type', or leave the route out"
+    if isinstance(route.match, str):
+        repair = "leave the route out"
+        if not route.match.startswith(RESERVED):
+            repair = f"write {kind.only + route.match!r}, or {repair}"
+    raise InvalidDestination(
+        f"A route to it takes {route.match!r}, but {kind.__name__} takes only types that begin with {kind.only!r}; "
+        f"{repair}."
+    )
 
 
 def _expand(kind: type[Destination], alias: str, fact: Fact) -> None:

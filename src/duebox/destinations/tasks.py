@@ -12,6 +12,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
+from duebox.context import Handling, handling
 from duebox.destinations.base import Destination, Result
 from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope
@@ -41,12 +42,15 @@ class DjangoTask(Destination):
         text = envelope(fact)
         if self._max_bytes is not None and (size := len(text.encode())) > self._max_bytes:
             return TooLarge(size, self._max_bytes)
+        before = handling.set(Handling(fact, self.using))  # or a worker, which carries many, would leave its story out
         try:
             result = self._task.enqueue(json.loads(text))
         except (self._library.InvalidTask, TypeError, ValueError) as error:
             return Refused(f"The task cannot be enqueued ({type(error).__name__}: {error}).")
         except Exception as error:
             return error
+        finally:
+            handling.reset(before)
         return self._failure(result) or Delivered(f"Task {result.id}")
 
     def _failure(self, result: Any) -> Exception | None:

@@ -13,10 +13,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from duebox.auditing.text import printable
 from duebox.conf import conf
 from duebox.entrypoints.audit_entries import instant
-from duebox.entrypoints.subscriber_names import stored_name
+from duebox.entrypoints.subscriber_names import serves_endpoints, stored_name
 from duebox.entrypoints.terminal import aligned, readable
 from duebox.entrypoints.worker import positive
 from duebox.store import dead as store
+from duebox.store.event_types import is_known, public, unlike
+from duebox.store.targets import FAN_OUT
+from duebox.subscribers import OUTSIDE
 
 EITHER = ["dead", "parked"]
 
@@ -105,10 +108,10 @@ def add_filters(parser: CommandParser) -> None:
 
 def filters(options: dict[str, Any], using: str) -> store.Which:
     found = store.Which()
-    if options["type"]:
-        found["type"] = options["type"]
     if options["subscriber"]:
         found["subscriber"] = stored_name(using, options["subscriber"])
+    if options["type"]:
+        found["type"] = _type(options["type"], found.get("subscriber") or "", using)
     if options["group"]:
         found["group"] = _group(options, using)
     if options["organization"]:
@@ -116,6 +119,15 @@ def filters(options: dict[str, Any], using: str) -> store.Which:
     if (since := instant(options, "since")) is not None:
         found["since"] = since
     return found
+
+
+def _type(given: str, subscriber: str, using: str) -> str:
+    """As events have it: those that go to endpoints are public, and people leave that word out."""
+    alias = subscriber.removeprefix(FAN_OUT).removeprefix(OUTSIDE).partition("/")[0]
+    pattern = public(given) if alias and serves_endpoints(alias) else given
+    if not is_known(pattern) and (said := unlike(pattern, "a dead letter", store.types(using))):
+        raise CommandError(said)
+    return pattern
 
 
 def _group(options: dict[str, Any], using: str) -> store.Group:

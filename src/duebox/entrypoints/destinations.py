@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from duebox import clock
 from duebox.auditing.text import printable
 from duebox.conf import conf
 from duebox.destinations import pausing
 from duebox.destinations.configured import destination_of, subscriptions
 from duebox.entrypoints.dead import operator
-from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of, serves_endpoints
+from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of, serves_endpoints, stored_name
 from duebox.entrypoints.terminal import aligned, readable
 from duebox.exceptions import DueboxError
 from duebox.fingerprint import telling_line
@@ -23,6 +25,9 @@ from duebox.origins import bound
 from duebox.store import gates
 from duebox.store.gates import State
 from duebox.subscribers import OUTSIDE
+
+_ERROR_LIMIT = 120
+"""What a stranger answered must not break the table."""
 
 
 def add_destinations_options(parser: CommandParser) -> None:
@@ -51,7 +56,7 @@ def destinations(command: BaseCommand, options: dict[str, Any]) -> None:
     found = [states.get(name) or State(name) for name in names]
     if options["json"]:
         for each in found:
-            command.stdout.write(json.dumps(each.as_dict()))
+            command.stdout.write(json.dumps({**each.as_dict(), "configured": _is_configured(each)}))
         return
     if not found:
         command.stdout.write("No destinations; add one to DUEBOX['DESTINATIONS'].")
@@ -89,9 +94,7 @@ def _known(given: str, using: str, *, also_removed: bool = False) -> tuple[str, 
     """The name by which a destination is paused. Of an endpoint also its row, if it was not removed meanwhile."""
     alias, _, key = given.removeprefix(OUTSIDE).partition("/")
     if alias not in subscriptions():
-        near = get_close_matches(alias, subscriptions(), n=1)
-        there = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(subscriptions()) or 'none'}."
-        raise CommandError(f"{given!r} is no destination; {there}")
+        raise CommandError(f"{given!r} {_why_unknown(alias, using)}")
     name = f"{OUTSIDE}{alias}/{key}" if key else f"{OUTSIDE}{alias}"
     if not key:
         return name, None
@@ -108,6 +111,16 @@ def _known(given: str, using: str, *, also_removed: bool = False) -> tuple[str, 
     raise CommandError(f"{given!r} is no endpoint; {ENDPOINTS}")
 
 
+def _why_unknown(alias: str, using: str) -> str:
+    try:
+        stored_name(using, f"{OUTSIDE}{alias}")
+    except CommandError:
+        near = get_close_matches(alias, subscriptions(), n=1)
+        there = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(subscriptions()) or 'none'}."
+        return f"is no destination; {there}"
+    return "is not configured any more; put it back into DUEBOX['DESTINATIONS'] first."
+
+
 def _endpoints() -> ModuleType:
     """Loaded late: it needs packages that only who sends webhooks has."""
     from duebox.destinations.webhooks import endpoints
@@ -116,14 +129,39 @@ def _endpoints() -> ModuleType:
 
 
 def _told(each: State) -> str:
-    error = printable(telling_line(each.error))
+    if not _is_configured(each):
+        return _told_of_unconfigured(each)
+    error = _short(printable(telling_line(each.error)))
     if each.paused_at:
-        return f"paused since {readable(each.paused_at)}: {printable(each.paused_note)}"
-    if each.open_until:
-        return f"left alone until {readable(each.open_until)}: {error}"
+        return f"paused since {_second(each.paused_at)}: {printable(each.paused_note)}"
+    if each.open_until and each.open_until > clock.now():
+        return f"left alone until {_second(each.open_until)}: {error}"
     if each.failing_since:
-        return f"failing since {readable(each.failing_since)}: {error}"
+        return f"failing since {_second(each.failing_since)}: {error}"
     return "ok"
+
+
+def _told_of_unconfigured(each: State) -> str:
+    if not each.waiting:
+        return "not configured; nothing waits"
+    wait = "1 waits" if each.waiting == 1 else f"{each.waiting} wait"
+    return f"not configured: {wait}; put {_alias(each)!r} back into DUEBOX['DESTINATIONS'] until nothing does"
+
+
+def _is_configured(each: State) -> bool:
+    return _alias(each) in subscriptions()
+
+
+def _alias(each: State) -> str:
+    return each.name.removeprefix(OUTSIDE).partition("/")[0]
+
+
+def _second(moment: datetime) -> str:
+    return readable(moment.replace(microsecond=0))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _ERROR_LIMIT else f"{text[: _ERROR_LIMIT - 1]}…"
 
 
 def _add_database(parser: CommandParser) -> None:

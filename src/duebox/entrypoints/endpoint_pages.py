@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from duebox.auditing.text import printable
+from duebox.entrypoints.endpoint_states import State
 from duebox.entrypoints.terminal import aligned
 from duebox.models import Endpoint
 
 _LINE = 100
 
 
-def as_dict(row: Endpoint) -> dict[str, Any]:
+def as_dict(row: Endpoint, state: State) -> dict[str, Any]:
     return {
         "id": str(row.pk),
         "organization": row.organization,
@@ -24,20 +25,24 @@ def as_dict(row: Endpoint) -> dict[str, Any]:
         "disabled_at": row.disabled_at.isoformat() if row.disabled_at else None,
         "disabled_reason": row.disabled_reason,
         "two_secrets_until": row.previous_until.isoformat() if row.previous_until else None,
+        **state.as_dict(),
     }
 
 
-def listed(rows: Iterable[Endpoint]) -> list[str]:
+def listed(found: Iterable[tuple[Endpoint, State]]) -> list[str]:
     cells = [
-        (str(row.pk), *map(printable, (row.organization, row.host, ",".join(row.types), _state(row), row.description)))
-        for row in rows
+        (
+            str(row.pk),
+            *map(printable, (row.organization, row.host, ",".join(row.types), _told(row, state), row.description)),
+        )
+        for row, state in found
     ]
     if not cells:
         return ["No endpoints."]
     return aligned(("id", "organization", "host", "types", "state", "description"), cells)
 
 
-def page(row: Endpoint, attempts: list[dict[str, Any]]) -> Iterator[str]:
+def page(row: Endpoint, state: State, attempts: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{row.pk}  {printable(str(row))}"
     yield f"types: {', '.join(row.types)}"
     if row.description:
@@ -46,7 +51,7 @@ def page(row: Endpoint, attempts: list[dict[str, Any]]) -> Iterator[str]:
         yield f"at most {row.rate:g} events a second"
     if row.previous_until:
         yield f"two secrets sign until {row.previous_until:%Y-%m-%d %H:%M} UTC"
-    yield printable(_state(row))
+    yield printable(_told(row, state))
     yield from map(_line, attempts)
     if not attempts:
         yield "Nothing was sent yet."
@@ -59,5 +64,5 @@ def _line(attempt: dict[str, Any]) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _state(row: Endpoint) -> str:
-    return f"disabled: {row.disabled_reason}" if row.disabled_at else "enabled"
+def _told(row: Endpoint, state: State) -> str:
+    return f"disabled: {row.disabled_reason}" if row.disabled_at else "; ".join(["enabled", *state.words()])

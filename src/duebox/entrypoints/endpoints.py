@@ -8,13 +8,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.auditing.text import printable
 from duebox.conf import conf
+from duebox.destinations.webhooks import event_types
 from duebox.entrypoints.dead import operator
 from duebox.entrypoints.endpoint_pages import as_dict, listed, page
+from duebox.entrypoints.endpoint_states import states_of
+from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of
 from duebox.entrypoints.worker import positive
 from duebox.exceptions import DueboxError, NotReady
 from duebox.models import Endpoint
@@ -59,29 +61,56 @@ def show_all(command: BaseCommand, options: Options) -> None:
     rows = Endpoint.objects.using(_using(options)).order_by("organization", "pk")
     if options["organization"]:
         rows = rows.of(options["organization"])
-    _tell(command, options, [as_dict(row) for row in rows], "\n".join(listed(rows)))
+    states = states_of(_using(options))
+    found = [(row, states(row)) for row in rows]
+    _tell(command, options, [as_dict(row, state) for row, state in found], "\n".join(listed(found)))
 
 
 def add(command: BaseCommand, options: Options) -> None:
     """Add an endpoint. Its secret is printed once."""
+    types = options["types"].split(",")
     made = _api().create(
-        options["organization"], options["url"], options["types"].split(","), description=options["description"],
+        options["organization"], options["url"], types, description=options["description"],
         headers=_headers(options["header"]), rate=options["rate"], using=_using(options),
     )  # fmt: skip
-    _tell(command, options, {**as_dict(made.endpoint), "secret": made.secret}, f"{made.endpoint.pk}\n{made.secret}")
+    told = {**_as_dict(options, made.endpoint), "secret": made.secret}
+    _tell(command, options, told, f"{made.endpoint.pk}\n{made.secret}")
+    _warn(command, types)
+
+
+def change(command: BaseCommand, options: Options) -> None:
+    """Change an endpoint. What is not given stays."""
+    given = {name: options[name] for name in ("url", "description", "rate") if options[name] is not None}
+    if options["types"] is not None:
+        given["types"] = options["types"].split(",")
+    if options["header"] or options["no_headers"]:
+        given["headers"] = _headers(options["header"])
+    if not given:
+        raise CommandError("Nothing to change was given; pass --url, --types, --description, --header or --rate.")
+    row = _api().change(_endpoint(options), **given)
+    _tell(command, options, _as_dict(options, row), f"{row} is changed.")
+    _warn(command, given.get("types", []))
 
 
 def show(command: BaseCommand, options: Options) -> None:
     """Show an endpoint and its last attempts."""
     row = _endpoint(options)
     attempts = store.last_attempts(_using(options), _api().destination().alias, row.pk, options["limit"])
-    _tell(command, options, {**as_dict(row), "attempts": attempts}, "\n".join(page(row, attempts)))
+    state = states_of(_using(options))(row)
+    told = {**as_dict(row, state), "attempts": attempts}
+    _tell(command, options, told, "\n".join(page(row, state, attempts)))
 
 
 def rotate(command: BaseCommand, options: Options) -> None:
     """Replace the secret. The new one is printed once; both sign until the overlap ends."""
-    secret = _api().rotate(_endpoint(options), overlap=timedelta(hours=options["overlap_hours"]))
+    row = _endpoint(options)
+    secret = _api().rotate(row, overlap=timedelta(hours=options["overlap_hours"]))
     _tell(command, options, {"id": options["id"], "secret": secret}, secret)
+    if not _api().readable(row.headers):
+        command.stderr.write(
+            "Its headers cannot be decrypted, and nothing is sent without them; give them again: manage.py duebox "
+            f"endpoints change {row.pk} --header 'NAME: VALUE', or --no-headers"
+        )
 
 
 def test(command: BaseCommand, options: Options) -> None:
@@ -96,19 +125,19 @@ def test(command: BaseCommand, options: Options) -> None:
 def enable(command: BaseCommand, options: Options) -> None:
     """Send again to an endpoint that was disabled."""
     row = _api().enable(_endpoint(options))
-    _tell(command, options, as_dict(row), f"{row} is enabled.")
+    _tell(command, options, _as_dict(options, row), f"{row} is enabled.")
 
 
 def disable(command: BaseCommand, options: Options) -> None:
     """Send nothing more to an endpoint."""
     row = _api().disable(_endpoint(options), options["reason"] or f"by {operator()}")
-    _tell(command, options, as_dict(row), f"{row}: {row.disabled_reason}")
+    _tell(command, options, _as_dict(options, row), f"{row}: {row.disabled_reason}")
 
 
 def remove(command: BaseCommand, options: Options) -> None:
     """Remove an endpoint. What is on its way to it is discarded."""
     row = _endpoint(options)
-    told = as_dict(row)
+    told = _as_dict(options, row)
     _api().remove(row)
     _tell(command, options, told, f"{row} is removed.")
 
@@ -136,6 +165,19 @@ def _add_add_options(parser: CommandParser) -> None:
     parser.add_argument("--description", default="")
     parser.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent along; repeatable")
     parser.add_argument("--rate", type=float, help="at most so many events a second")
+
+
+def _add_change_options(parser: CommandParser) -> None:
+    _add_id(parser)
+    parser.add_argument("--url")
+    parser.add_argument("--types", help="event types it wants from now on, by commas: order.paid,invoice.*")
+    parser.add_argument("--description")
+    headers = parser.add_mutually_exclusive_group()
+    headers.add_argument(
+        "--header", action="append", default=[], metavar="'NAME: VALUE'", help="in the place of all; repeatable"
+    )
+    headers.add_argument("--no-headers", action="store_true", help="send none besides our own")
+    parser.add_argument("--rate", type=float, help="at most so many events a second; 0 for no limit")
 
 
 def _add_list_options(parser: CommandParser) -> None:
@@ -175,6 +217,7 @@ def _add_prune_options(parser: CommandParser) -> None:
 VERBS = {
     "list": Verb(show_all, _add_list_options),
     "add": Verb(add, _add_add_options),
+    "change": Verb(change, _add_change_options),
     "show": Verb(show, _add_show_options),
     "rotate": Verb(rotate, _add_rotate_options),
     "test": Verb(test, _add_id),
@@ -195,15 +238,20 @@ def _api() -> ModuleType:
 
 
 def _endpoint(options: Options) -> Endpoint:
-    rows = Endpoint.objects.using(_using(options))
-    try:
-        found = list(rows.filter(pk=options["id"]))
-    except ValidationError:  # not a whole UUID
-        found = list(rows.filter(pk__startswith=options["id"])[:2])
-    if len(found) != 1:
-        how_many = "Several endpoints have" if found else "No endpoint has"
-        raise CommandError(f"{how_many} the id {options['id']!r}; `duebox endpoints list` shows them.")
-    return found[0]
+    row = endpoint_of(_using(options), options["id"])
+    if row is None:
+        raise CommandError(f"No endpoint has the id {options['id']!r}; {ENDPOINTS}")
+    return row
+
+
+def _as_dict(options: Options, row: Endpoint) -> dict[str, Any]:
+    return as_dict(row, states_of(_using(options))(row))
+
+
+def _warn(command: BaseCommand, types: list[str]) -> None:
+    """Where anything may be emitted, a type that nobody declared is not refused."""
+    for said in event_types.unmet(types):
+        command.stderr.write(said)
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,10 @@ from duebox.entrypoints.terminal import DRY_RUN, progress
 from duebox.entrypoints.worker import positive
 from duebox.store import dead as store
 from duebox.store.pace import Pace
+from duebox.store.targets import told_disabled
 
 Act = Callable[[list[int]], list[int]]
+_SHOWN = 5
 
 
 def add_redrive_options(parser: CommandParser) -> None:
@@ -80,20 +83,36 @@ def _deal(command: BaseCommand, options: dict[str, Any], word: str, said: str, a
     which = _chosen(options, using, word)
     _refuse_unknown_ids(using, options["id"], which)
     done: list[int] = []
+    left: dict[int, str] = {}
     with progress(command, word, quiet=options["json"]) as tell:
         for ids in store.batches(using, limit=options["limit"], **which):
-            done += ids if options["dry_run"] else act(ids)
+            left |= store.of_disabled(using, ids) if word == "redriven" else {}
+            done += [each for each in ids if each not in left] if options["dry_run"] else act(ids)
             if tell:
                 tell(len(ids))
     if options["json"]:
-        command.stdout.write(json.dumps({word: done, "dry_run": options["dry_run"]}))
+        also = {"left": list(left)} if word == "redriven" else {}
+        command.stdout.write(json.dumps({word: done, **also, "dry_run": options["dry_run"]}))
         return
     command.stdout.write(f"{len(done)} {'would be ' if options['dry_run'] else ''}{said}.")
+    _tell_left(command, Counter(left.values()))
     if options["dry_run"] and done:
-        [sample] = store.find(using, ids=done[:1], statuses=EITHER)
-        told = f"{sample.event_type} to {sample.subscriber}: {printable(sample.error_line)}"
-        command.stdout.write(f"The first of them is {sample.id}, {told}")
-        command.stdout.write(DRY_RUN)
+        _show_one(command, using, done[0])
+
+
+def _tell_left(command: BaseCommand, left: Counter[str]) -> None:
+    """Letters of disabled endpoints, those with the most first."""
+    for name, many in left.most_common(_SHOWN):
+        command.stdout.write(f"{many} left: {told_disabled(name)}")
+    if (rest := len(left) - _SHOWN) > 0:
+        command.stdout.write(f"And those of {rest} more that are disabled.")
+
+
+def _show_one(command: BaseCommand, using: str, id: int) -> None:
+    [sample] = store.find(using, ids=[id], statuses=EITHER)
+    told = f"{sample.event_type} to {sample.subscriber}: {printable(sample.error_line)}"
+    command.stdout.write(f"The first of them is {sample.id}, {told}")
+    command.stdout.write(DRY_RUN)
 
 
 def _chosen(options: dict[str, Any], using: str, word: str) -> store.Which:

@@ -22,7 +22,7 @@ from duebox.entrypoints.terminal import aligned
 from duebox.exceptions import NotReady
 from duebox.fact import FactRow
 from duebox.store import webhooks
-from duebox.store.targets import PUBLIC
+from duebox.store.event_types import PUBLIC
 from duebox.subscribers import Subscriber, receivers_of, subscribers
 
 
@@ -131,7 +131,11 @@ def _by_pattern(each: Subscriber, found: list[Route], row: FactRow) -> Reason:
 
 def _with_endpoints(each: Routed, reason: Reason, options: dict[str, Any]) -> Reason:
     """Whoever spreads an event among endpoints takes it for them; what matters is how many want it."""
-    if reason.receives == "no" or isinstance(each, Subscription) or not serves_endpoints(each.alias):
+    if isinstance(each, Subscription) or not serves_endpoints(each.alias):
+        return reason
+    if not reason.type.startswith(PUBLIC):
+        return reason._replace(receives="no", why="webhooks take public events only")
+    if reason.receives == "no":
         return reason
     organization = options["organization"] or None
     try:

@@ -9,8 +9,9 @@ from django.core.management.base import CommandError
 from django.db.models import Q
 
 from duebox.destinations.configured import subscriptions
-from duebox.destinations.subscription import backend
+from duebox.destinations.subscription import Subscription, backend
 from duebox.models import Delivery, Endpoint
+from duebox.store import outside
 from duebox.subscribers import OUTSIDE, by_name
 
 ENDPOINTS = "`duebox endpoints list` lists the endpoints."
@@ -26,6 +27,11 @@ def stored_name(using: str, given: str) -> str:
     return found
 
 
+def webhooks() -> Subscription | None:
+    """The destination whose parts are endpoints."""
+    return next((each for alias, each in subscriptions().items() if serves_endpoints(alias)), None)
+
+
 def serves_endpoints(alias: str) -> bool:
     """Whether the parts of a destination are endpoints of webhooks."""
     from duebox.destinations.webhooks import Webhooks
@@ -35,10 +41,15 @@ def serves_endpoints(alias: str) -> bool:
 
 
 def endpoint_of(using: str, key: str) -> Endpoint | None:
+    """By its id, or by a beginning of it that no other has."""
+    rows = Endpoint.objects.using(using)
     try:
-        return Endpoint.objects.using(using).filter(pk=UUID(key)).first()
-    except ValueError:
-        return None
+        found = list(rows.filter(pk=UUID(key)))
+    except ValueError:  # not a whole one
+        found = list(rows.filter(pk__startswith=key.lower())[:2]) if key else []
+    if len(found) > 1:
+        raise CommandError(f"Several endpoints have the id {key!r}; {ENDPOINTS}")
+    return found[0] if found else None
 
 
 def _endpoint_name(using: str, name: str) -> str | None:
@@ -49,8 +60,10 @@ def _endpoint_name(using: str, name: str) -> str | None:
 
 def _has_left(using: str, name: str) -> bool:
     """Something of it lies about, or of a part of it."""
-    rows = Delivery.objects.using(using).filter(status__in=["dead", "parked", "waiting"])
-    return rows.filter(Q(subscriber=name) | Q(subscriber__startswith=f"{name}/")).exists()
+    rows = Delivery.objects.using(using).filter(Q(subscriber=name) | Q(subscriber__startswith=f"{name}/"))
+    if rows.filter(status__in=["dead", "parked", "waiting"]).exists():
+        return True
+    return any(each.name == name or each.name.startswith(f"{name}/") for each in outside.ready(using))
 
 
 def _repair(given: str) -> str:

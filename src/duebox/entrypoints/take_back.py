@@ -1,8 +1,9 @@
 """Events that come back from a queue, such as the dead-letter queue of a rule or of a consumer: deliver them again.
 
 DUEBOX_REDELIVER_TO names the destinations that they go to, as in `bus` or `bus,queue`. Where an event still waits for
-one of these it goes on there, a dead letter is redriven, and one that was delivered is sent once more. Without the
-variable only what is still in the outbox goes on: nobody can say where the rest shall go.
+one of these it goes on there, a dead letter is redriven, and one that was delivered is sent once more. What somebody
+parked stays parked, and its message in the queue. Without the variable only what is still in the outbox goes on: nobody
+can say where the rest shall go.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from duebox.conf import conf
 from duebox.exceptions import InvalidReplay
 from duebox.models import Attempt, Delivery, Event
 from duebox.store import replay
-from duebox.store.dead import redrive
+from duebox.store.dead import of_disabled, redrive
 from duebox.store.replay import Manner
 from duebox.subscribers import OUTSIDE, by_name
 
@@ -52,12 +53,17 @@ def _reason_to_keep(record: Mapping[str, Any]) -> str:
         return f"{VARIABLE} names {', '.join(unknown)}, which is no destination".replace(OUTSIDE, "")
     waiting = Delivery.objects.using(using).filter(event_id=event_id, subscriber__startswith=OUTSIDE)
     open_ones = list(waiting.filter(subscriber__in=named) if named else waiting)
+    if parked := [str(each.id) for each in open_ones if each.status == Delivery.Status.PARKED]:
+        return f"it is parked; make it due again: manage.py duebox redrive {' '.join(parked)}"
     missing = set(named) - {each.subscriber for each in open_ones}
     if not (open_ones or missing):
         return f"it was delivered before; set {VARIABLE} to the alias that it shall go to again"
     if _comes_for_ever(event_id, missing, using):
         return f"it was delivered {MOST_DELIVERED} times and comes back each time"
     dead = [each.id for each in open_ones if each.status == Delivery.Status.DEAD]
+    for name in of_disabled(using, dead).values():
+        alias, _, key = name.removeprefix(OUTSIDE).partition("/")
+        return f"{alias}/{key} is disabled; enable it first: manage.py duebox endpoints enable {key}"
     return _make_due(event_id, dead, sorted(missing), f"message {record['messageId']} came back", using)
 
 

@@ -2,7 +2,8 @@
 
 It is stored in the transaction that settles the delivery: each death is told once, also when the worker is killed
 right after, or not at all when it is killed right before, in which case the delivery has not died. The death of a
-delivery of one of Duebox's own events is not told, or a failing alarm would set off itself.
+delivery of one of Duebox's own events is not told, or a failing alarm would set off itself. A task is told: it is work
+of the project, unless one of Duebox's own events has enqueued it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from duebox.promise import OWN, Own
 from duebox.store.deliveries import Ended
 from duebox.store.leases import Killer
 from duebox.subscribers import receivers_of
+from duebox.tasks.running import EVENT as TASK
 
 logger = logging.getLogger("duebox.worker")
 
@@ -41,6 +43,7 @@ class Death(NamedTuple):
     event_type: str
     organization: str | None
     correlation_id: str
+    cause: UUID | None = None
 
     def notice(self) -> New:
         data = {
@@ -74,7 +77,7 @@ def is_wanted() -> bool:
 
 def to_tell(ended: Iterable[Ended]) -> list[Ended]:
     """Those of a batch that died and are to be told about."""
-    dead = [end for end in ended if isinstance(end.outcome, Dead) and not (end.claim.fact.type or OWN).startswith(OWN)]
+    dead = [end for end in ended if isinstance(end.outcome, Dead) and _is_of_the_project(end.claim.fact.type)]
     return dead if dead and is_wanted() else []
 
 
@@ -84,6 +87,7 @@ def death_of(end: Ended) -> Death:
     return Death(
         claim.id, claim.subscriber, claim.attempt, _storable(error_line(error)), fingerprint(error),
         f"{claim.lease}:{end.started:.6f}", fact.id, fact.type, fact.organization, fact.correlation_id,
+        fact.causation_id,
     )  # fmt: skip
 
 
@@ -97,9 +101,10 @@ def tell_of_killers(using: str, killers: Sequence[Killer]) -> None:
             each.delivery, each.subscriber, each.attempts,
             f"Workers were lost {each.rescues} times while running it; it may be what kills them.", WORKER_LOST,
             f"{each.lease}:lost", event.id, event.type, event.organization or None, event.correlation_id,
+            event.causation_id,
         )
         for each in killers
-        if (event := events.get(UUID(each.event_id))) is not None and not event.type.startswith(OWN)
+        if (event := events.get(UUID(each.event_id))) is not None and _is_of_the_project(event.type)
     ]  # fmt: skip
     tell(using, deaths)
 
@@ -111,11 +116,27 @@ def tell(using: str, deaths: Sequence[Death]) -> None:
         return
     try:
         with transaction.atomic(using=using):
-            emit_many([each.notice() for each in deaths], on_conflict="first", using=using)
+            notices = [each.notice() for each in _without_alarms(using, deaths)]
+            emit_many(notices, on_conflict="first", using=using)
     except (OperationalError, InterfaceError):
         raise
     except Exception:
         logger.exception("deaths could not be told: deliveries=%s", [each.delivery for each in deaths])
+
+
+def _is_of_the_project(event_type: str) -> bool:
+    """An event that somebody deleted has no type any more."""
+    return event_type == TASK or not (event_type or OWN).startswith(OWN)
+
+
+def _without_alarms(using: str, deaths: Sequence[Death]) -> list[Death]:
+    """A task that one of our own events enqueued may be the alarm itself."""
+    causes = {each.cause for each in deaths if each.event_type == TASK and each.cause}
+    if not causes:
+        return list(deaths)
+    ours = Event.objects.using(using).filter(id__in=causes, type__startswith=OWN).exclude(type=TASK)
+    alarms = set(ours.values_list("id", flat=True))
+    return [each for each in deaths if not (each.event_type == TASK and each.cause in alarms)]
 
 
 def _storable(text: str) -> str:

@@ -10,6 +10,7 @@ from django.core.signals import setting_changed
 from django.db import connections, transaction
 
 from duebox.conf import conf
+from duebox.redis_tier import checking  # noqa: F401 - registers the system check
 from duebox.redis_tier.bell import bell
 from duebox.signals import emitted
 from duebox.store import schedules

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from duebox.conf import conf
+from duebox.redis_tier.checking import what_is_missing
 from duebox.redis_tier.listener import RedisListener
 from duebox.redis_tier.mirroring import Mirroring
+
+logger = logging.getLogger("duebox.redis")
 
 
 class Tier:
@@ -26,5 +30,10 @@ class Tier:
 
 
 def tier_of(wake: Callable[[], None], using: str) -> Tier | None:
-    """None where there is no Redis."""
-    return Tier(wake, using) if conf().REDIS_URL else None
+    """None where there is no Redis, or nobody who could talk to it."""
+    if not conf().REDIS_URL:
+        return None
+    if missing := what_is_missing():
+        logger.warning("Redis cannot be used; polling: %s", missing)
+        return None
+    return Tier(wake, using)

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q
 
 from duebox.fingerprint import UNKNOWN, group_id, telling_line
-from duebox.models import Attempt, Delivery, Event
+from duebox.models import Attempt, Delivery, Endpoint, Event
 from duebox.models.delivery import DeliveryQuerySet
 from duebox.store.deliveries import promote
 from duebox.store.pace import Pace
 from duebox.store.statements import run
+from duebox.subscribers import OUTSIDE
 
 BATCH = 1_000
 GONE = "(gone)"
@@ -163,6 +165,11 @@ def _groups(using: str, which: Which, *, parked: bool, limit: int, id: str | Non
     return [Group(*(*told, telling_line(note, answered))) for *told, note, answered in rows]
 
 
+def types(using: str) -> set[str]:
+    """The event types of what is dead or parked."""
+    return {row[0] for row in run("dead_types", using, {})}
+
+
 def batches(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> Iterator[list[int]]:
     """Ids, a part at a time and oldest first; each part is to be dealt with before the next is asked for."""
     last, left = 0, limit
@@ -178,11 +185,30 @@ def batches(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> 
 
 def redrive(using: str, ids: Sequence[int], *, note: str, pace: Pace | None = None) -> list[int]:
     """Due again, at once or as the pace says, with a fresh set of retries; the attempts of before stay in the history.
-    One that stands in a stream has its old place in it."""
-    pace = pace or Pace()
-    back = [row[0] for row in run("redrive", using, {"id": list(ids), "note": note, **pace.params(), "now": None})]
+    One that stands in a stream has its old place in it. One of a disabled endpoint stays where it is."""
+    pace, left = pace or Pace(), of_disabled(using, ids)
+    going = [each for each in ids if each not in left]
+    back = [row[0] for row in run("redrive", using, {"id": going, "note": note, **pace.params(), "now": None})]
     pace.took(len(back))
     return back
+
+
+def of_disabled(using: str, ids: Sequence[int]) -> dict[int, str]:
+    """Those of these letters that go to an endpoint which is disabled, with its name: a worker would throw them away,
+    so they are not redriven."""
+    rows = Delivery.objects.using(using).filter(id__in=ids, subscriber__startswith=OUTSIDE, subscriber__contains="/")
+    names = dict(rows.values_list("id", "subscriber"))
+    keys = {key for name in names.values() if (key := _endpoint_id(name)) is not None}
+    disabled = Endpoint.objects.using(using).filter(id__in=keys, disabled_at__isnull=False)
+    found = set(disabled.values_list("id", flat=True))  # asks nobody where there are no keys
+    return {id: name for id, name in names.items() if _endpoint_id(name) in found}
+
+
+def _endpoint_id(name: str) -> UUID | None:
+    try:
+        return UUID(name.partition("/")[2])
+    except ValueError:
+        return None
 
 
 def park(using: str, ids: Sequence[int], *, note: str) -> list[int]:

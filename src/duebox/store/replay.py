@@ -17,7 +17,9 @@ from django.db import transaction
 from duebox.conf import conf
 from duebox.exceptions import InvalidReplay
 from duebox.fact import FactRow
+from duebox.models import Event
 from duebox.store import dead
+from duebox.store.event_types import public, unlike
 from duebox.store.pace import Pace
 from duebox.store.statements import run
 from duebox.store.targets import Target, target_of
@@ -26,6 +28,7 @@ BATCH = 1_000
 OPEN = ["dead", "parked"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_TWIN_WITHIN = timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -145,7 +148,8 @@ def _replay(verb: str, to: str, asked: dict[str, Any], manner: Manner) -> Replay
         raise InvalidReplay(
             f"The end {until:%Y-%m-%d %H:%M:%S} is not after the beginning {since:%Y-%m-%d %H:%M:%S}; swap them."
         )
-    target, pace, done = target_of(manner.alias, to), Pace(manner.rate), Replayed()
+    target, pace, done, looked_at = target_of(manner.alias, to), Pace(manner.rate), Replayed(), 0
+    asked["type"] = target.spelled(asked["type"])
     after: UUID | None = first_id(since)
     while after is not None:
         with transaction.atomic(using=manner.alias):
@@ -158,8 +162,11 @@ def _replay(verb: str, to: str, asked: dict[str, Any], manner: Manner) -> Replay
                 _add(manner, target, fresh, pace, verb)
         done.added += len(fresh)
         done.still_open += len(wanted) - len(fresh)
+        looked_at += len(page)
         _tell(manner, len(page))
         after = UUID(page[-1].row.id) if len(page) == BATCH else None
+    if not looked_at and (said := unlike(asked["type"] or "*", "an event that was asked for")):
+        raise InvalidReplay(said)
     return done
 
 
@@ -221,12 +228,25 @@ def _event(using: str, event_id: UUID, target: Target) -> Found:
 
 def _refuse_resend(using: str, event_id: UUID, target: Target) -> None:
     row, is_open, known = _event(using, event_id, target)
+    if target.only_public(row.type):
+        raise InvalidReplay(f"{target.name!r} takes public events only{_twin(using, row, target)}")
     if not target.may(row) or not (known or target.takes(row)):
         raise InvalidReplay(f"{target.name!r} does not take {row.type}; `duebox routes {row.type}` says who does.")
     if is_open:
         raise InvalidReplay(
             f"{row.type} {row.id} is still open for {target.name!r}; a dead letter is due again with `duebox redrive`."
         )
+
+
+def _twin(using: str, row: FactRow, target: Target) -> str:
+    """It was made right after its event, so its id is not far."""
+    after = UUID(row.id)
+    before = UUID(int=min(after.int + (_TWIN_WITHIN // _MILLISECOND << 80), 2**128 - 1))
+    near = Event.objects.using(using).filter(id__gt=after, id__lt=before, causation_id=after, type=public(row.type))
+    twin = near.order_by("id").values_list("id", flat=True).first()
+    if twin is None:
+        return f", and {row.type} has no public twin."
+    return f"; send the public twin of {row.type}: manage.py duebox replay resend {twin} --to {target.name}"
 
 
 def _whole_id(event_id: UUID | str) -> UUID:

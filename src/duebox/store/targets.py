@@ -10,10 +10,10 @@ from uuid import UUID
 from duebox.exceptions import InvalidReplay
 from duebox.fact import FactRow
 from duebox.models import Attempt, Endpoint
+from duebox.store.event_types import PUBLIC, public
 from duebox.subscribers import OUTSIDE, Subscriber, by_name
 
 FAN_OUT = "fan-out:"
-PUBLIC = "public."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,12 @@ class Target:
     fan_out: str = ""
     """Where deliveries stand that may still become some to this one."""
     organization: str | None = None
+    only_public: Callable[[str], bool] = lambda type: False
+    """Whether it takes of this type, or of this pattern of types, the public twins and nothing else."""
+
+    def spelled(self, type: str | None) -> str | None:
+        """A type as events for it have it."""
+        return public(type) if type is not None and self.only_public(type) else type
 
 
 def target_of(using: str, name: str) -> Target:
@@ -53,9 +59,13 @@ def target_of(using: str, name: str) -> Target:
 
 
 def _whole(each: Subscriber) -> Target:
+    def only_public(type: str) -> bool:
+        return each.name.startswith(FAN_OUT) and not each.receives(type) and each.receives(public(type))
+
     return Target(
-        name=each.name, names=(each.name, *each.aliases), takes=_taken_by(each), ordered=each.ordered, picky=each.picky
-    )
+        name=each.name, names=(each.name, *each.aliases), takes=_taken_by(each), ordered=each.ordered,
+        picky=each.picky, only_public=only_public,
+    )  # fmt: skip
 
 
 def _part(using: str, stored: str, key: str, whole: Subscriber, fan_out: Subscriber | None) -> Target:
@@ -70,7 +80,7 @@ def _part(using: str, stored: str, key: str, whole: Subscriber, fan_out: Subscri
 
 def _endpoint(stored: str, row: Endpoint, whole: Subscriber, fan_out: Subscriber) -> Target:
     if row.disabled_at is not None:
-        raise InvalidReplay(f"{stored!r} is disabled; enable it first: manage.py duebox endpoints enable {row.pk}")
+        raise InvalidReplay(told_disabled(stored))
     routed, patterns, organization = _taken_by(fan_out), [str(each) for each in row.types], row.organization
 
     def may(event: FactRow) -> bool:
@@ -82,8 +92,13 @@ def _endpoint(stored: str, row: Endpoint, whole: Subscriber, fan_out: Subscriber
 
     return Target(
         name=stored, names=(stored,), takes=takes, may=may, ordered=whole.ordered, picky=fan_out.picky,
-        fan_out=fan_out.name, organization=organization,
+        fan_out=fan_out.name, organization=organization, only_public=lambda type: not type.startswith(PUBLIC),
     )  # fmt: skip
+
+
+def told_disabled(name: str) -> str:
+    """Of an endpoint, with the way out."""
+    return f"{name!r} is disabled; enable it first: manage.py duebox endpoints enable {name.partition('/')[2]}"
 
 
 def _taken_by(each: Subscriber) -> Callable[[FactRow], bool]:

@@ -11,16 +11,16 @@ from uuid import UUID
 
 from django.apps import apps
 from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from duebox import clock
 from duebox.conf import conf
 from duebox.context import handling
 from duebox.emit import New, announce, fact_row, ready_settings
-from duebox.exceptions import Permanent
+from duebox.exceptions import InvalidDestination, Permanent
 from duebox.fact import Fact
 from duebox.models import Event, TaskRun
-from duebox.outcome import Retry
 from duebox.store import tasks
 from duebox.tasks.library import (
     BaseTaskBackend,
@@ -31,6 +31,7 @@ from duebox.tasks.library import (
     TaskResultStatus,
     task_enqueued,
 )
+from duebox.tasks.options import Options, read_options
 from duebox.tasks.running import EVENT, SUBSCRIBER
 
 P = ParamSpec("P")
@@ -51,15 +52,23 @@ class DueboxBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
-        self.retry = Retry(**{"limit": 0, **self.options.get("retry", {})})
+        self.mistake = ""
+        try:
+            self._database, self.retry = read_options(self.options)
+        except InvalidDestination as error:
+            # Not raised yet: the module of a task makes its backend, and the check could not say what is wrong.
+            self._database, self.retry = Options()
+            self.mistake = f"TASKS[{alias!r}]: {error}"
 
     @property
     def using(self) -> str:
         """The database; inside of a handler the one that is being served."""
         current = handling.get()
-        return self.options.get("database") or (current.using if current else conf().DATABASE)
+        return self._database or (current.using if current else conf().DATABASE)
 
     def enqueue(self, task: Task[P, R], args: Any, kwargs: Any) -> TaskResult[P, R]:
+        if self.mistake:
+            raise ImproperlyConfigured(self.mistake)
         self.validate_task(task)
         now, using = clock.now(), self.using
         result: TaskResult[P, R] = TaskResult(
@@ -93,10 +102,12 @@ class DueboxBackend(BaseTaskBackend):
         return result_of(str(event.id), event.data, event.occurred_at, run)
 
     def check(self, **kwargs: Any) -> list[checks.CheckMessage]:
-        if apps.is_installed("duebox"):
-            return []
-        hint = "Add 'duebox' to INSTALLED_APPS and run: manage.py migrate duebox"
-        return [checks.Error(f"TASKS[{self.alias!r}] needs the tables of Duebox.", hint=hint)]
+        if not apps.is_installed("duebox"):
+            hint = "Add 'duebox' to INSTALLED_APPS and run: manage.py migrate duebox"
+            return [checks.Error(f"TASKS[{self.alias!r}] needs the tables of Duebox.", hint=hint)]
+        if self.mistake:
+            return [checks.Error(self.mistake, hint="OPTIONS may have 'database', and 'retry' with fields of Retry.")]
+        return []
 
 
 def result_of(id: str, data: dict[str, Any], enqueued_at: datetime, run: TaskRun | None) -> TaskResult[..., Any]:

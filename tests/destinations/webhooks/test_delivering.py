@@ -262,16 +262,6 @@ def test_an_endpoint_is_tried_for_three_days(hooks):
     assert [retry.delays[0], retry.delays[-1], sum(retry.delays)] == [5, 86_400, 272_105]
 
 
-def test_a_lost_key_is_said_and_may_be_found_again(add, deliver, settings, hooks, receiver):
-    row = add()
-    settings.SECRET_KEY = "another one"
-    results = [deliver(row), deliver(row)]
-    assert [type(each) for each in results] == [Undelivered, Undelivered]
-    assert "WEBHOOK_KEYS" in str(results[0])
-    assert results[0] is not results[1]
-    assert receiver.got == []
-
-
 def test_no_secret_is_in_logs_errors_reprs_or_the_history(add, hooks, deliver, receiver, public, caplog):
     caplog.set_level(logging.DEBUG)
     row = add(headers={"X-Token": "sesame"}, path="/path-secret")

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 
 import duebox
 from duebox.destinations.webhooks.vault import decrypted
-from duebox.models import Endpoint, Receipt
+from duebox.models import AuditEntry, Endpoint, Receipt
 from duebox.worker.drain import drain
 from tests.destinations.webhooks.receiver import Reply
 
@@ -102,6 +102,29 @@ def test_test_prints_the_answer_and_fails_if_it_was_not_taken(row, receiver):
     receiver.reply = lambda got: Reply(404, b"nobody")
     with pytest.raises(CommandError, match="did not take the test event"):
         run("test", row.pk)
+
+
+def test_change_sets_what_is_given_and_leaves_the_rest(row, receiver):
+    told = as_json("change", row.pk, "--types", "order.*,member.*", "--rate", "2", "--header", "X-A: b")
+    assert (told["types"], told["rate"], told["description"]) == (["order.*", "member.*"], 2, "billing")
+    text = run("change", str(row.pk)[:13], "--url", receiver.url + "/moved", "--description", "")
+    assert text == "127.0.0.1 of 7 is changed.\n"
+    row.refresh_from_db()
+    assert (row.url, row.description, row.types) == (receiver.url + "/moved", "", ["order.*", "member.*"])
+    assert json.loads(decrypted(row.headers)) == {"X-A": "b"}
+    run("change", row.pk, "--no-headers", "--rate", "0")
+    row.refresh_from_db()
+    assert (row.headers, row.rate) == ("", None)
+    assert {entry.action for entry in AuditEntry.objects.all()} == {"endpoint.created", "endpoint.changed"}
+
+
+def test_a_change_of_nothing_or_of_what_cannot_be_is_refused(row):
+    with pytest.raises(CommandError, match="Nothing to change was given; pass --url, --types"):
+        run("change", row.pk)
+    with pytest.raises(CommandError, match="only public addresses"):
+        run("change", row.pk, "--url", "http://10.0.0.1/")
+    with pytest.raises(CommandError, match="not allowed with argument"):
+        run("change", row.pk, "--no-headers", "--header", "X-A: b")
 
 
 def test_disable_and_enable(row):

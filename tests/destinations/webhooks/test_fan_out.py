@@ -215,7 +215,8 @@ def test_the_address_of_a_row_that_was_written_by_hand_is_refused_when_it_is_use
     Endpoint.objects.update(url="http://169.254.169.254/latest/meta-data")
     paid()
     work()
-    died = Attempt.objects.get(subscriber=f"to:hooks/{row.pk}")
-    assert died.outcome == "dead"
-    assert "169.254.169.254" in died.note
-    assert "meta-data" not in died.note
+    tried = Attempt.objects.get(subscriber=f"to:hooks/{row.pk}")
+    assert tried.outcome == "retried"
+    assert "169.254.169.254" in tried.note
+    assert "meta-data" not in tried.note
+    assert receiver.got == []

@@ -19,6 +19,7 @@ event_types       which events an endpoint wants
 custom_headers    what it wants to be added
 vault             what of it is stored encrypted
 endpoints         make, change and test them
+checks            whether what is stored of them can be read
 recorded          what of that is in the audit log
 destination       `Webhooks`: an event → the endpoints of its organization
 recipient         one endpoint: sign, send, judge

@@ -43,7 +43,8 @@ class Webhooks(Destination):
     """
 
     terms = Terms(retry=RETRY, concurrency=4)
-    match = "public.*"
+    match = f"{PUBLIC}*"
+    only = PUBLIC
     expands = True
     only_once = True  # endpoints know no alias: a second one would send to all of them, under a guard of its own
 

@@ -26,7 +26,7 @@ from duebox.destinations.webhooks import custom_headers, event_types, failing, r
 from duebox.destinations.webhooks.destination import Webhooks
 from duebox.destinations.webhooks.event_types import PUBLIC
 from duebox.destinations.webhooks.keys import new_secret
-from duebox.destinations.webhooks.vault import encrypted, reencrypted
+from duebox.destinations.webhooks.vault import encrypted, readable, reencrypted
 from duebox.emit import identity
 from duebox.exceptions import DueboxError, InvalidDestination, InvalidEndpoint
 from duebox.fact import Fact, FactRow
@@ -120,8 +120,9 @@ def rotate(endpoint: Endpoint, *, overlap: timedelta = OVERLAP) -> str:
     with recorded.changing(endpoint, "endpoint.secret_rotated", using) as also:
         row = Endpoint.objects.using(using).get(pk=endpoint.pk)
         also["secret"] = MASK, MASK
-        endpoint.previous_secret = row.secret if overlap else ""
-        endpoint.previous_until = clock.now() + overlap if overlap else None
+        # One that cannot be read would keep the new one from signing.
+        endpoint.previous_secret = row.secret if overlap and readable(row.secret) else ""
+        endpoint.previous_until = clock.now() + overlap if endpoint.previous_secret else None
         endpoint.secret = encrypted(secret)
         _saved(endpoint, "secret", "previous_secret", "previous_until")
     return secret

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -22,16 +23,22 @@ from duebox.destinations.webhooks.keys import signing_keys
 from duebox.destinations.webhooks.masking import Mask
 from duebox.destinations.webhooks.message import Stationery, stationery
 from duebox.destinations.webhooks.vault import decrypted
-from duebox.exceptions import DueboxError, Refused, Undelivered
+from duebox.exceptions import DueboxError, Refused, Throttled, Undelivered
 from duebox.fact import Fact
 from duebox.models import Endpoint
 from duebox.origins import entered
 from duebox.outcome import Discard
+from duebox.store import gates
+from duebox.subscribers import OUTSIDE
 
 if TYPE_CHECKING:
     from duebox.destinations.webhooks.answers import Answer
     from duebox.destinations.webhooks.destination import Webhooks
     from duebox.destinations.webhooks.urls import Target
+
+OUR_FAULT_SECONDS = 300.0
+"""What the project has to repair, such as a missing key, is not held against an endpoint: its events wait, and one of
+them is tried so often."""
 
 
 class Recipient(Destination):
@@ -47,8 +54,8 @@ class Recipient(Destination):
             self._ready = self._prepared()
         except Undelivered as error:
             self._ready = error
-        except DueboxError as error:  # as the answer to each event: whoever looks at one of them finds the repair
-            self._ready = Undelivered(str(error))
+        except DueboxError as error:  # as the answer to events: whoever looks at one of them finds the repair
+            self._ready = Throttled(str(error), seconds=OUR_FAULT_SECONDS)
         self._warned: set[str] = set()
 
     def is_for(self, row: Endpoint) -> bool:
@@ -69,18 +76,21 @@ class Recipient(Destination):
         if not row.type.startswith(PUBLIC):
             raise Refused(f"{row.type} is not a public event; it was not sent.")
         if isinstance(self._ready, Exception):
-            raise type(self._ready)(str(self._ready))  # a new one: one that is raised again and again only grows
+            raise copy(self._ready)  # a new one: one that is raised again and again only grows
         target, paper, mask = self._ready
         request = paper.request(row, int(time.time()))
         return mask.over(self._whole.wire.exchange(target, request), request)
 
     def fails_since(self, since: datetime) -> None:
+        if isinstance(self._ready, Throttled):  # when that is repaired, the endpoint has all its time
+            gates.close(self._whole.using, f"{OUTSIDE}{self.alias}", probed=False)
+            return
         failing.warn(self.row, since, self._whole.disable_after_days, self._whole.using, self._warned)
 
     def _prepared(self) -> tuple[Target, Stationery, Mask]:
         target = self._whole.guard.read(self.row.url)
         keys = signing_keys([decrypted(each) for each in self._signs])
-        headers = json.loads(decrypted(self.row.headers) or "{}")
+        headers = json.loads(decrypted(self.row.headers, "headers") or "{}")
         return target, stationery(target, keys, headers), Mask(target.path, headers.values())
 
     def _delivered(self, fact: Fact) -> Result:

@@ -26,14 +26,22 @@ def encrypted(text: str) -> str:
     return _fernet().encrypt(text.encode()).decode() if text else ""
 
 
-def decrypted(token: str) -> str:
+def decrypted(token: str, what: str = "secret") -> str:
     try:
         return _fernet().decrypt(token.encode()).decode() if token else ""
     except InvalidToken:
         raise InvalidSecret(
-            "The secret of an endpoint cannot be decrypted: its key is missing; add it to DUEBOX['WEBHOOK_KEYS'], or "
+            f"The {what} of an endpoint cannot be decrypted: the key is missing; add it to DUEBOX['WEBHOOK_KEYS'], or "
             "to SECRET_KEY_FALLBACKS where it was made of SECRET_KEY."
         ) from None
+
+
+def readable(token: str) -> bool:
+    try:
+        decrypted(token)
+    except InvalidSecret:
+        return False
+    return True
 
 
 def reencrypted(token: str) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -62,12 +64,29 @@ class Command(BaseCommand):
     help = "Run and look after Duebox."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        of_django = [action for action in parser._actions if action.option_strings and action.dest != "help"]
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(VERBS))
         for name, verb in VERBS.items():
             text = verb.run.__doc__
             # No abbreviations: the supervisor must recognise --processes to leave it out for its children.
             verb.add_options(verbs.add_parser(name, help=text, description=text, allow_abbrev=False))
+        _let_follow(parser, of_django)
 
     def handle(self, *args: Any, **options: Any) -> None:
         with plain_errors():
             VERBS[options["verb"]].run(self, options)
+
+
+def _let_follow(parser: argparse.ArgumentParser, options: Sequence[argparse.Action]) -> None:
+    """Django's own options may stand after the verb, too. One that is left out there says nothing, or it would undo
+    what was said before the verb."""
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            continue
+        for below in action.choices.values():
+            for each in options:
+                if not set(each.option_strings) & set(below._option_string_actions):
+                    again = copy(each)
+                    again.default = again.help = argparse.SUPPRESS
+                    below._add_action(again)
+            _let_follow(below, options)

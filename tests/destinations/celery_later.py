@@ -1,0 +1,12 @@
+"""A module of tasks that Celery imports when a worker starts, and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.celery_project import app
+
+
+@app.task(name="project.later")
+def later(event: dict[str, Any]) -> None:
+    raise AssertionError("it is not run here")
