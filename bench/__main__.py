@@ -27,8 +27,10 @@ def main() -> None:
     for name, part in parts.items():
         if options.only in (None, name):
             result |= part(options)
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    options.out.write_text(json.dumps(result, indent=2) + "\n")
     show(result)
+    out = options.out
+    print(f"written to {out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out}")
 
 
 def measure_engine(options: argparse.Namespace) -> dict[str, object]:
@@ -142,7 +144,6 @@ def show(result: dict[str, object]) -> None:
     for what, found, reference, value, ratio in rows:
         told = f"{ratio:5.2f} x" if ratio else ""
         print(f"{what:36} {found:>26}   {reference:24} {value:>12} {told:>8}")
-    print(f"written to {RESULT.relative_to(Path.cwd()) if RESULT.is_relative_to(Path.cwd()) else RESULT}")
 
 
 def order_rows(result: dict[str, object]) -> list[Row]:
@@ -229,6 +230,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the audit log (1000000)")
     parts = ["engine", "time", "contracts", "audit", "order", "webhooks", "aws", "celery"]
     parser.add_argument("--only", choices=parts, help="measure one part only")
+    parser.add_argument("--out", type=Path, default=RESULT, help="where the figures go as JSON (bench/latest.json)")
     return parser.parse_args()
 
 

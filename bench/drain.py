@@ -67,7 +67,7 @@ def _bare_client(params: dict[str, str]) -> int:
         floor = 0.0
         while rows := bare.execute(
             statement("claim"),
-            {"lease": lease, "subscribers": ["plain"], "limit": BATCH, "floor": floor, "now": None},
+            {"lease": lease, "subscribers": ["plain"], "limit": BATCH, "floor": floor, "past": [], "now": None},
         ).fetchall():
             ids = "{" + ",".join(str(row[0]) for row in rows) + "}"
             zeros = "{" + ",".join("0" for _ in rows) + "}"
