@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
 import duebox
 from duebox.models import Delivery, Worker
+from duebox.store import leases
 from duebox.worker.clock import Clock
 from duebox.worker.lease import Lease
 from tests.support import claims_of, eventually, expire, terminate_others
@@ -36,6 +38,26 @@ def test_a_lease_owns_nothing_but_its_own(lease):
 def test_stopped_it_gives_its_row_back(lease):
     lease.stop()
     assert not Worker.objects.exists()
+
+
+def test_a_heartbeat_that_takes_another_while_it_is_stopped_gives_that_back_too(lease, monkeypatch):
+    real, asked, gate, taken = leases.take, threading.Event(), threading.Event(), []
+
+    def take(*given):
+        asked.set()
+        gate.wait(10)
+        taken.append(real(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(leases, "take", take)
+    lease.abandon("a test says so")
+    assert asked.wait(10)
+    lease.stop()
+    gate.set()
+    lease._thread.join(10)
+    assert taken
+    assert not Worker.objects.filter(id__in=taken).exists()
+    assert lease.id == 0
 
 
 def test_a_lease_found_expired_is_replaced_by_a_new_one(lease, caplog):

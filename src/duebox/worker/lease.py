@@ -36,6 +36,8 @@ class Lease:
         self._probe = probe
         self._forget_at = 0.0
         self._stopping = False
+        self._ended = False
+        self._ending = threading.Lock()
         self._thread = threading.Thread(target=self._beat_until_stopped, name="duebox-lease", daemon=True)
 
     def start(self) -> None:
@@ -55,9 +57,14 @@ class Lease:
     def take(self) -> None:
         asked_at = time.perf_counter()
         lease = leases.take(self.using, self.seconds)
-        self.safe_until = asked_at + self.seconds
-        self.id = lease
-        self._read_clock()
+        with self._ending:
+            if not self._ended:
+                self.safe_until = asked_at + self.seconds
+                self.id = lease
+        if self._ended:
+            leases.drop(self.using, lease)  # nobody else would
+        else:
+            self._read_clock()
 
     def abandon(self, reason: str, lease: int | None = None) -> None:
         """Stop trusting the lease, or just this one; the heartbeat takes a new one, and what hung on the old one is
@@ -75,7 +82,9 @@ class Lease:
         self.hurry.set()
         if self._thread.is_alive():
             self._thread.join(self.beat_seconds)
-        lease, self.id, self.safe_until = self.id, 0, 0.0  # a thread that was left behind begins nothing more
+        with self._ending:
+            self._ended = True
+            lease, self.id, self.safe_until = self.id, 0, 0.0  # a thread that was left behind begins nothing more
         if lease:
             leases.drop(self.using, lease)
 
@@ -95,6 +104,8 @@ class Lease:
     def _beat(self) -> None:
         if not self.id:
             self.take()
+        if self._ended:
+            return
         asked_at = time.perf_counter()
         if leases.renew(self.using, self.id, self.seconds, probe=self._probe):
             self.safe_until = asked_at + self.seconds
