@@ -72,7 +72,7 @@ def test_the_help_of_a_verb_is_about_the_verb():
     assert "--pythonpath" not in text
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_code_can_pass_them_too(capsys):
     call_command("duebox", "once", "--skip-checks", "--json", verbosity=0)
     assert '"delivered": 0' in capsys.readouterr().out
