@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from duebox.exceptions import Throttled, Undelivered
 from duebox.models import Attempt, Delivery, Gate
 from duebox.store import gates
 from duebox.testing import drain
+from duebox.worker.outside import service
 from tests.support import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,6 +37,32 @@ def test_it_costs_no_attempts_and_no_dead_letters(destinations, hire):
     assert history("retried") == 8
     assert history("dead") == 0
     assert set(Attempt.objects.values_list("number", flat=True)) == {1}
+
+
+def test_a_wish_for_peace_that_comes_while_an_earlier_answer_is_judged_is_not_forgotten(
+    destinations, hire, monkeypatch
+):
+    boxes = destinations(backend="Single", post={"CONCURRENCY": 1})
+    calls, judging, real = itertools.count(1), threading.Event(), service.judge
+
+    def answer(fact):
+        if next(calls) != 3:
+            return None
+        judging.wait(10)
+        return Throttled("too many", seconds=30.0)
+
+    def judge(using, desk, ended):
+        if len(boxes["post"].calls) > 1:  # the first goes alone; after it many wait here
+            judging.set()
+            eventually(lambda: desk.tripped)
+        return real(using, desk, ended)
+
+    boxes["post"].answers = answer
+    monkeypatch.setattr(service, "judge", judge)
+    emit(10)
+    hire()
+    eventually(lambda: Gate.objects.filter(name="to:post", open_until__isnull=False).exists())
+    assert len(boxes["post"].calls) == 3
 
 
 def test_nothing_more_goes_out_while_it_wants_peace_though_it_took_others(destinations, hire):

@@ -72,10 +72,11 @@ class Couriers:
             self._row.pop(desk.name, None)
             return desk.clear()
 
-    def untrip(self, desk: Desk) -> None:
-        """It was judged; what waits at it may be started."""
+    def untrip(self, desk: Desk, judged: int) -> None:
+        """So many calls were judged; what waits at it may be started, unless another has ended meanwhile."""
         with self.lock:
-            if desk.tripped:
+            desk.unjudged -= judged
+            if desk.tripped and not desk.unjudged:
                 desk.tripped = False
                 self.lock.notify_all()
 
@@ -123,6 +124,7 @@ class Couriers:
         with self.lock:
             bundle.desk.end(bundle, ended, sum(failure_of(each.outcome) is not None for each in ended))
             bundle.desk.tripped = bundle.desk.tripped or seconds_asked(ended) > 0
+            bundle.desk.unjudged += 1
             self.done.put(Done(bundle, ended))
             self._running.discard(bundle)
         self._wake()

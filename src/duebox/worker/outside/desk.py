@@ -50,6 +50,8 @@ class Desk:
         """Second by second: which one, how many events were tried, how many of them failed."""
         self.tripped = False
         """So much failed that nothing more is started until that was judged."""
+        self.unjudged = 0
+        """How many calls have ended of which nobody has looked at what they say about the destination."""
         self.probing = False
         """Its pause is over, and this worker tries one event."""
         self.probe: Bundle | None = None

@@ -145,14 +145,14 @@ class Outside:
 
     def _settle(self) -> None:
         done = self._take_done()
-        by_desk: dict[Desk, list[Ended]] = {}
+        by_desk: dict[Desk, list[Done]] = {}
         for each in done:
-            by_desk.setdefault(each.bundle.desk, []).extend(each.ended)
+            by_desk.setdefault(each.bundle.desk, []).append(each)
         try:
             self._write_down(done)
         finally:
-            for desk, ended in by_desk.items():
-                self._judge(desk, ended)
+            for desk, mine in by_desk.items():
+                self._judge(desk, mine)
 
     def _write_down(self, done: list[Done]) -> None:
         ended = [end for each in done for end in each.ended]
@@ -161,16 +161,17 @@ class Outside:
         told = {end.claim.id for end in ended}
         self._crew.give_back([c for each in done for c in each.bundle.claims if c.id not in told], "not carried")
 
-    def _judge(self, desk: Desk, ended: list[Ended]) -> None:
+    def _judge(self, desk: Desk, done: list[Done]) -> None:
         """One by one, and whatever happens: a desk that was not judged would start nothing any more."""
         try:
-            if judge(self._crew.using, desk, ended):
+            if judge(self._crew.using, desk, [end for each in done for end in each.ended]):
                 self._crew.give_back(self._couriers.clear(desk), "its destination is left alone")
         except Exception:
             desk.probing = False
             logger.exception("how a destination fares could not be noted: name=%s", desk.name)
         finally:
-            self._couriers.untrip(desk)  # not before its events were given back: one of them would be started
+            # Not before its events were given back: one of them would be started.
+            self._couriers.untrip(desk, len(done))
 
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))
