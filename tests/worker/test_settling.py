@@ -9,6 +9,7 @@ import pytest
 import duebox
 from duebox.exceptions import Undelivered
 from duebox.models import Attempt, Delivery
+from duebox.outcome import Delivered
 from tests.support import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("configure")]
@@ -31,6 +32,11 @@ class Raising(Exception):
 class Mute(Undelivered):
     def __str__(self):
         raise ValueError("no words")
+
+
+class Unreadable(str):
+    def __getitem__(self, key):
+        raise ValueError("no letters")
 
 
 @pytest.mark.parametrize("atomic", [True, False])
@@ -69,6 +75,15 @@ def test_an_error_that_cannot_be_told_keeps_nobody_from_being_settled(hire, on, 
     )
     left = Delivery.objects.get()
     assert (left.subscriber, left.lease, left.attempt) == ("mute", None, 1)
+
+
+def test_what_was_delivered_is_delivered_whatever_was_said_of_it(hire, on, configure):
+    configure(THREADS=1)
+    on("a.b", name="it", atomic=False)(lambda event: Delivered(Unreadable("thanks")))
+    duebox.emit("a.b")
+    hire()
+    assert eventually(Attempt.objects.first).outcome == "delivered"
+    assert not Delivery.objects.exists()
 
 
 def test_a_handler_that_raises_what_ctrl_c_raises_has_failed(hire, on, configure):

@@ -10,7 +10,7 @@ from functools import partial
 from django.db import InterfaceError, OperationalError, connections, transaction
 
 from duebox.notices import deaths
-from duebox.outcome import Dead, Retried
+from duebox.outcome import Dead, Delivered, Outcome, Retried
 from duebox.store import deliveries, leases
 from duebox.store.deliveries import Ended
 
@@ -39,9 +39,15 @@ def _settle_one(using: str, lease: int, end: Ended, now: datetime | None) -> set
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
-        plain = RuntimeError(f"its outcome could not be written down: {type(error).__name__}")
-        outcome = Retried(_AGAIN_SECONDS, plain) if isinstance(end.outcome, Retried) else Dead(plain)
-        return _settle(using, lease, [end._replace(outcome=outcome)], now)
+        return _settle(using, lease, [end._replace(outcome=_plain(end.outcome, error))], now)
+
+
+def _plain(outcome: Outcome, error: Exception) -> Outcome:
+    """What it comes to, without what a handler has put into it."""
+    if outcome is None or isinstance(outcome, Delivered):
+        return None
+    told = RuntimeError(f"its outcome could not be written down: {type(error).__name__}")
+    return Retried(_AGAIN_SECONDS, told) if isinstance(outcome, Retried) else Dead(told)
 
 
 def _settle(using: str, lease: int, ended: Sequence[Ended], now: datetime | None) -> set[int]:
