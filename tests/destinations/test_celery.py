@@ -598,6 +598,7 @@ class TestOtherDatabase:
         assert reported(lambda: celery_reports.failed(sender=task, task_id=id, exception=ValueError(), args=[{}])) == []
 
 
+@pytest.mark.django_db  # for other checks
 class TestTasksThatNobodyKnows:
     """Celery's worker throws away a task that it does not know, and the event with it."""
 

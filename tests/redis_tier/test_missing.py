@@ -11,6 +11,8 @@ from django.core.checks import run_checks
 from duebox.redis_tier.connection import client
 from duebox.redis_tier.tier import tier_of
 
+pytestmark = pytest.mark.django_db  # for other checks
+
 SENTENCE = "The Python package 'redis' is not installed; run: pip install 'duebox[redis]'."
 
 
