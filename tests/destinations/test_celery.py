@@ -160,7 +160,7 @@ def test_what_rabbitmq_cannot_route_is_not_delivered_and_its_queue_is_declared_a
         assert type(result) is Undelivered
         assert "no queue" in str(result)
     assert destination.deliver([a_fact(), a_fact()]) == [None, None]
-    assert rabbit.queue_declare(passive=True).message_count == 2
+    eventually(lambda: rabbit.queue_declare(passive=True).message_count == 2)
 
 
 def test_what_rabbitmq_can_route_goes_beside_what_it_cannot(made, rabbit):
@@ -177,7 +177,7 @@ def test_what_rabbitmq_can_route_goes_beside_what_it_cannot(made, rabbit):
         first, second, third = destination.deliver(facts)
         assert (first, third) == (None, None)
         assert type(second) is Undelivered
-        assert rabbit.queue_declare(passive=True).message_count == 4
+        eventually(lambda: rabbit.queue_declare(passive=True).message_count == 4)
     finally:
         del fates[str(facts[1].id)]
         gone.delete()
