@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 import duebox
 from duebox.auditing import chain, verifying
+from duebox.fact import Actor
 from duebox.store import audits
 from duebox.store.audits import Entry, Head, Opened
 
@@ -22,8 +23,8 @@ ENTRY = Entry(
     action="member.updated",
     entity_type="member",
     entity_id="",
-    actor="",
-    impersonator="",
+    actor=None,
+    impersonator=None,
     correlation_id="",
     ip="192.0.2.7",
     user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
@@ -58,9 +59,8 @@ def _rows(numbers: range, heads: dict[str, Head]) -> list[audits.Row]:
         name = f"organization-{number % ORGANIZATIONS}"
         head = heads.get(name) or Head(name, 0, bytes(32), 0, bytes(32), b"")
         story = f"01937c6e-5c2f-7c11-8000-{number:012d}"
-        entries.append(
-            ENTRY._replace(organization=name, entity_id=str(number), actor=str(number % 1000), correlation_id=story)
-        )
+        actor = Actor("user", str(number % 1000)).to_json()
+        entries.append(ENTRY._replace(organization=name, entity_id=str(number), actor=actor, correlation_id=story))
         opened.append(Opened(number + 1, 1_800_000_000_000_000 + number, CHANGES, "{}", head))
     rows, ends = chain.linked(entries, opened)
     heads |= {head.organization: head for head in ends}

@@ -109,7 +109,7 @@ def _bare(client: Stopwatch, batch: list[Fact]) -> list[Any]:
 
 def _fact() -> Fact:
     """Fresh from the database: its data is text."""
-    return Fact(fact_row(duebox.New(type="bench.to_bus", data=DATA, about=("account", 1)), conf()))
+    return Fact(fact_row(duebox.NewEvent(type="bench.to_bus", data=DATA, about=("account", 1)), conf()))
 
 
 def _fill(endpoint: str, events: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _fill(endpoint: str, events: int) -> dict[str, Any]:
     routes = [{"match": "bench.to_bus", "to": "bus"}]
     with override_settings(DUEBOX={"UNDECLARED": "allow", "DESTINATIONS": {"bus": entry}, "ROUTES": routes}):
         stage.empty()
-        duebox.emit_many(duebox.New(type="bench.to_bus", data=DATA, about=("account", 1)) for _ in range(events))
+        duebox.emit_many(duebox.NewEvent(type="bench.to_bus", data=DATA, about=("account", 1)) for _ in range(events))
         bus: Any = destination_of("to:bus")
         watch = bus.client = Stopwatch(bus.client)
         begun = time.perf_counter()

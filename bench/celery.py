@@ -49,7 +49,8 @@ def _measure(url: str, events: int) -> dict[str, int]:
     queue = f"bench-{uuid.uuid4().hex}"
     ours = CeleryTask("bench", task=TASK, app="bench.celery.app", queue=queue, broker=url)
     facts = [
-        Fact(fact_row(duebox.New(type=TYPE, data=stage.PAYLOAD, about=("account", 1)), conf())) for _ in range(events)
+        Fact(fact_row(duebox.NewEvent(type=TYPE, data=stage.PAYLOAD, about=("account", 1)), conf()))
+        for _ in range(events)
     ]
     plain = facts[: events // 4]
     try:

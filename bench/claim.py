@@ -13,15 +13,17 @@ from duebox.store import deliveries, leases
 DUE = 100
 
 
-def claim_in_turns(few: int, many: int, turns: int = 3) -> tuple[float, float]:
-    """Milliseconds for each, measured in turns: one pair alone came out anywhere between 0.6 and 1.3."""
-    pairs = [(claim_ms(few), claim_ms(many)) for _ in range(turns)]
-    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
-
-
-def claim_ms(future_rows: int, rounds: int = 40) -> float:
+def claim_at(few: int, many: int, *, rounds: int = 60) -> tuple[float, float]:
+    """Milliseconds for each number of rows that are not due; the medians, before and after the others were added to
+    the same table."""
     stage.empty()
-    _future(future_rows)
+    _future(few)
+    at_few = _claim(rounds)
+    _future(many - few)
+    return at_few, _claim(rounds)
+
+
+def _claim(rounds: int) -> float:
     lease = leases.take("default", 3600)
     times = []
     for number in range(rounds + 5):
@@ -32,7 +34,7 @@ def claim_ms(future_rows: int, rounds: int = 40) -> float:
             times.append((time.perf_counter() - started) * 1000)
         assert len(claims) == DUE
         deliveries.settle("default", lease, [deliveries.Ended(each, None, 0.0, 0.0) for each in claims])
-    return sorted(times)[len(times) // 2]
+    return statistics.median(times)
 
 
 def _future(count: int) -> None:
@@ -50,5 +52,5 @@ def stage_due() -> None:
     import duebox
 
     duebox.emit_many(
-        duebox.New(type="bench.plain", data=stage.PAYLOAD, about=("account", number)) for number in range(DUE)
+        duebox.NewEvent(type="bench.plain", data=stage.PAYLOAD, about=("account", number)) for number in range(DUE)
     )

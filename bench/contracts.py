@@ -16,7 +16,7 @@ from django.db import transaction
 import duebox
 from bench import stage
 from duebox.conf import conf
-from duebox.emit import New, fact_row
+from duebox.emit import NewEvent, fact_row
 
 WARM = 20
 
@@ -58,9 +58,9 @@ INSTANCE = OrderPlaced(
     }
 )
 FORMS = {
-    "unchecked": New(type="bench.order_noted", data=PAYLOAD, about=("account", 1)),
-    "checked": New(type="bench.order_placed", data=PAYLOAD, about=("account", 1)),
-    "instance": New(type=INSTANCE, about=("account", 1)),
+    "unchecked": NewEvent(type="bench.order_noted", data=PAYLOAD, about=("account", 1)),
+    "checked": NewEvent(type="bench.order_placed", data=PAYLOAD, about=("account", 1)),
+    "instance": NewEvent(type=INSTANCE, about=("account", 1)),
 }
 
 

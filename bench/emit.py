@@ -15,7 +15,7 @@ from duebox.ids import uuid7
 
 EVENT = """INSERT INTO duebox_event (id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
     correlation_id, causation_id, actor, producer, idempotency_key, data, metadata)
-    VALUES (%s, %s, %s, now(), %s, %s, '', %s, NULL, '', '', NULL, %s, '{}')"""
+    VALUES (%s, %s, %s, now(), %s, %s, '', %s, NULL, NULL, '', NULL, %s, '{}')"""
 DELIVERY = "INSERT INTO duebox_delivery (event_id, subscriber, due_at) VALUES (%s, %s, now())"
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from datetime import UTC, datetime, timedelta
-from subprocess import Popen
 from typing import Any
 
 from django.db import connection, transaction
 
 from bench import stage
-from bench.latency import idle_worker
+from bench.latency import idle_worker, shares, starts
 from duebox.conf import conf
-from duebox.emit import New, fact_row
+from duebox.emit import NewEvent, fact_row
 from duebox.firing import fire_due
 from duebox.intent import Intent
 from duebox.models import Delivery, Event, Schedule
@@ -20,6 +20,7 @@ from duebox.planner import Wanted, plan_all, write_all
 from duebox.when import Timetable, once
 
 STORED_AT_ONCE = 5_000
+STORED_BY_PLANNER = 10_000
 
 
 def lateness(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
@@ -28,8 +29,8 @@ def lateness(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
         start = datetime.now(UTC) + timedelta(seconds=3)
         dues = [start + timedelta(seconds=seconds * number / count) for number in range(count)]
         store("bench.latency", dues)
-        started = _started(process, count)
-    return _shares([(started[number] - at.timestamp()) * 1000 for number, at in enumerate(dues)])
+        started = starts(process, count)
+    return shares((started[number] - at.timestamp()) * 1000 for number, at in enumerate(dues))
 
 
 def in_memory(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
@@ -46,12 +47,7 @@ def in_memory(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
                           misfire_grace_time=60)  # fmt: skip
     _until(lambda: len(started) == count)
     scheduler.shutdown()
-    return _shares([(started[number] - at.timestamp()) * 1000 for number, at in enumerate(dues)])
-
-
-def _shares(late: list[float]) -> dict[str, float]:
-    late.sort()
-    return {f"p{share}": round(late[min(len(late) - 1, len(late) * share // 100)], 2) for share in (50, 95, 99)}
+    return shares((started[number] - at.timestamp()) * 1000 for number, at in enumerate(dues))
 
 
 def crowd(count: int = 10_000) -> tuple[float, float]:
@@ -64,29 +60,29 @@ def crowd(count: int = 10_000) -> tuple[float, float]:
     return committed - due.timestamp(), handled - due.timestamp()
 
 
-def cost_in_turns(few: int, many: int, turns: int = 3) -> tuple[float, float]:
-    """The cost at either number, measured in turns so that a noisy minute hits both; the medians."""
-    found = [(fire_cost(few), fire_cost(many)) for _ in range(turns)]
-    middle = turns // 2
-    return sorted(one for one, _ in found)[middle], sorted(other for _, other in found)[middle]
-
-
-def fire_cost(future: int, *, rounds: int = 20, due: int = 100) -> float:
-    """Milliseconds to fire a hundred that are due while so many others are not; the median."""
+def cost_at(few: int, many: int, *, rounds: int = 60, due: int = 100) -> tuple[float, float]:
+    """Milliseconds to fire a hundred that are due while so many others are not; the medians, before and after the
+    others were added to the same table."""
     stage.empty()
-    _fill(future)
+    _fill(few)
+    at_few = _fire(rounds, due, "few")
+    _fill(many, beside=few)
+    return at_few, _fire(rounds, due, "many")
+
+
+def _fire(rounds: int, due: int, mark: str) -> float:
     took = []
-    for number in range(rounds):
-        store("bench.nobody", [datetime.now(UTC) + timedelta(milliseconds=500)] * due, mark=f"r{number}")
-        time.sleep(0.7)
+    for number in range(rounds + 3):
+        past = datetime.now(UTC) - timedelta(seconds=1)
+        store("bench.nobody", [past] * due, mark=f"{mark}{number}", now=past - timedelta(seconds=1))
         begun = time.perf_counter()
         assert fire_due("default").due == due
         took.append((time.perf_counter() - begun) * 1000)
-    return sorted(took)[rounds // 2]
+    return statistics.median(took[3:])
 
 
-def store(type: str, dues: list[datetime], *, mark: str = "") -> None:
-    now = datetime.now(UTC)
+def store(type: str, dues: list[datetime], *, mark: str = "", now: datetime | None = None) -> None:
+    now = now or datetime.now(UTC)
     wanted = [_wanted(type, number, due, mark) for number, due in enumerate(dues)]
     for begin in range(0, len(wanted), STORED_AT_ONCE):
         with transaction.atomic():
@@ -94,33 +90,26 @@ def store(type: str, dues: list[datetime], *, mark: str = "") -> None:
 
 
 def _wanted(type: str, number: int, due: datetime, mark: str) -> Wanted:
-    event = fact_row(New(type=type, data={"number": number}), conf(), to_come=True)
-    return Wanted(f"{type}:{mark}:{number}", event, Intent(table=Timetable(rule=once(due))))
+    event = fact_row(NewEvent(type=type, data={"number": number}), conf(), to_come=True)
+    return Wanted(f"{type}:{mark}:{number}", event, Intent(table=Timetable(rule=once(due), zone="UTC")))
 
 
-def _fill(count: int) -> None:
-    first = datetime.now(UTC) + timedelta(days=1)
-    store("bench.nobody", [first + timedelta(seconds=number) for number in range(min(count, 10_000))], mark="far")
+def _fill(count: int, *, beside: int = 0) -> None:
+    """Schedules for other days, up to this number of them; so many are there already."""
+    if not beside:
+        first = datetime.now(UTC) + timedelta(days=1)
+        beside = min(count, STORED_BY_PLANNER)
+        store("bench.nobody", [first + timedelta(seconds=number) for number in range(beside)], mark="far")
     with connection.cursor() as cursor:
         columns = [field.column for field in Schedule._meta.fields if field.column not in ("id", "key", "due_at")]
         names = ", ".join(columns)
         cursor.execute(
             f"INSERT INTO duebox_schedule (key, due_at, {names}) "
             f"SELECT key || '.' || n, due_at + n * interval '1 day', {names} "
-            "FROM duebox_schedule, generate_series(1, %s) n",
-            [max(0, count // 10_000 - 1)],
+            "FROM duebox_schedule, generate_series(1, %s) n WHERE status = 'scheduled'",
+            [max(0, count // beside - 1)],
         )
-        cursor.execute("VACUUM ANALYZE duebox_schedule")
-
-
-def _started(process: Popen[str], count: int) -> dict[int, float]:
-    assert process.stdout
-    started: dict[int, float] = {}
-    while len(started) < count:
-        words = process.stdout.readline().split()
-        if len(words) == 2 and words[0].isdigit():
-            started[int(words[0])] = float(words[1])
-    return started
+    stage.settle_down()
 
 
 def _until(condition: Any) -> float:

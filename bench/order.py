@@ -44,7 +44,8 @@ def others(hot: int) -> float:
 
 def _emit(count: int, key) -> None:
     duebox.emit_many(
-        duebox.New(type="bench.ordered", data=stage.PAYLOAD, about=("account", key(number))) for number in range(count)
+        duebox.NewEvent(type="bench.ordered", data=stage.PAYLOAD, about=("account", key(number)))
+        for number in range(count)
     )
 
 

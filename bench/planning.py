@@ -15,7 +15,7 @@ from django.db import connection
 from bench import stage
 from bench.models import Person
 from bench.plans import Birthdays
-from duebox.models import Schedule, Trail
+from duebox.models import Schedule, ScheduleLog
 from duebox.rezone import rezone
 from duebox.when import zones
 
@@ -78,5 +78,5 @@ def move_a_zone() -> tuple[float, int]:
             begun = time.perf_counter()
             done = rezone("default")
             took = time.perf_counter() - begun
-    assert done.moved == Trail.objects.filter(what="moved").count(), done
+    assert done.moved == ScheduleLog.objects.filter(what="moved").count(), done
     return took, done.moved

@@ -14,7 +14,7 @@ INSTALLED_APPS = ["duebox", "bench"]
 # The server of bench-sized machines; fsync and synchronous_commit stay on.
 DATABASES = {"default": embedded.start(FOLDER, settings={"shared_buffers": "1GB"}).database("bench")}
 # What is measured is the engine; what it costs to hold an event to its declared type is measured by bench.contracts.
-DUEBOX: dict[str, object] = {"UNDECLARED": "allow"}
+DUEBOX: dict[str, object] = {"UNDECLARED": "allow", "OUTSIDE_TRANSACTION": "allow"}
 if port := os.environ.get("DUEBOX_BENCH_RECEIVER"):
     options = {"http": True, "ports": [int(port)], "allow_private": ["127.0.0.1"]}
     DUEBOX["DESTINATIONS"] = {"webhooks": {"BACKEND": "duebox.destinations.webhooks.Webhooks", "OPTIONS": options}}

@@ -106,7 +106,7 @@ def emit(count: int, organizations: int) -> None:
 
     for start in range(0, count, 500):
         duebox.emit_many(
-            duebox.New(type=Paid(text="x" * 260), organization=f"org{number % organizations}")
+            duebox.NewEvent(type=Paid(text="x" * 260), organization=f"org{number % organizations}")
             for number in range(start, min(start + 500, count))
         )
     stage.settle_down()

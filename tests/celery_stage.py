@@ -14,17 +14,28 @@ from typing import Any
 import redis
 from django.db import connections
 from kombu import Connection, Queue
+from sqlalchemy.engine import URL
 
 from tests.celery_project import RABBITMQ, REDIS
 from tests.support import eventually
 
 ROOT = Path(__file__).parent.parent
+POSTGRESQL = "postgresql"
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "INFO")
+
+
+def in_database() -> str:
+    """The database of the test as a broker, as projects have it that want no other server."""
+    entry = connections["default"].settings_dict
+    place = {"host": entry["HOST"], "port": str(entry["PORT"] or 5432)}
+    user = (entry["USER"] or None, entry["PASSWORD"] or None)
+    url = URL.create("postgresql", *user, database=entry["NAME"], query=place)
+    return f"sqla+{url.render_as_string(hide_password=False)}"
 
 
 class CeleryStage:
     def __init__(self, broker: str = REDIS) -> None:
-        self.broker = broker
+        self.broker = in_database() if broker == POSTGRESQL else broker
         self.queue = f"duebox-{uuid.uuid4().hex}"
         self._running: list[subprocess.Popen[bytes]] = []
         self._logs = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by end()
@@ -81,4 +92,4 @@ class CeleryStage:
         return process
 
 
-BROKERS = {"redis": REDIS, "rabbitmq": RABBITMQ}
+BROKERS = {"redis": REDIS, "rabbitmq": RABBITMQ, "postgresql": POSTGRESQL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ def databases(environment: Mapping[str, str]) -> dict[str, Any]:
     entry = from_url(url) if url else _embedded(FOLDER)
     entry["NAME"] = environment.get("DUEBOX_TEST_NAME", entry["NAME"])
     entry["HOST"] = environment.get("DUEBOX_TEST_HOST", entry["HOST"])
+    entry["PORT"] = environment.get("DUEBOX_TEST_PORT", entry["PORT"])
+    entry["OPTIONS"] = json.loads(environment.get("DUEBOX_TEST_OPTIONS", "{}"))
     return {"default": entry, "other": dict(entry)}
 
 

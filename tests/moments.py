@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import duebox
 from duebox.intent import read_intent
-from duebox.models import Event, Schedule, Trail
+from duebox.models import Event, Schedule, ScheduleLog
 from duebox.planner import replanned
 from duebox.testing import drain, travel
 from duebox.when import Timetable, anniversary, between, cron, daily, every, is_spent, weekly
@@ -114,6 +114,15 @@ class Moments(RuleBasedStateMachine):
         assert duebox.cancel("it") == 1
         self.expect_nothing()
 
+    @precondition(lambda self: self.status() == "cancelled")
+    @rule()
+    def restore(self) -> None:
+        assert duebox.restore("it") == 1  # all of these rules go on for ever
+        assert self.status() == "scheduled"
+        self.expect_nothing()
+        drain()
+        assert self.look() == [], "what was restored made up for what it missed"
+
     @rule(span=hours)
     def live(self, span: timedelta) -> None:
         """A worker looks all the time."""
@@ -158,7 +167,9 @@ class Moments(RuleBasedStateMachine):
     @invariant()
     def an_occurrence_is_one_event(self) -> None:
         assert len(set(self.fired)) == len(self.fired) == Event.objects.count()
-        assert not Trail.objects.filter(note="its event exists already").exists(), "only the key of its event held it"
+        assert not ScheduleLog.objects.filter(note="its event exists already").exists(), (
+            "only the key of its event held it"
+        )
 
     @invariant()
     def planning_again_changes_nothing(self) -> None:

@@ -13,16 +13,27 @@ from tests.database import databases
 SECRET_KEY = "not a secret: tests only"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = ["duebox", "tests.app"]
+INSTALLED_APPS = ["duebox", "tests.app", "tests.vet"]
 DATABASES = databases(os.environ)
 ROOT_URLCONF = "tests.app.urls"
 MIDDLEWARE: list[str] = []
 # Most tests are about what happens to events, whatever those are called; tests/contracts declares its own.
-DUEBOX = {"UNDECLARED": "allow", **json.loads(os.environ.get("DUEBOX_TEST_SETTINGS", "{}"))}
+# Most of them also emit without a change of their own, so no transaction is needed.
+DUEBOX = {
+    "UNDECLARED": "allow",
+    "OUTSIDE_TRANSACTION": "allow",
+    **json.loads(os.environ.get("DUEBOX_TEST_SETTINGS", "{}")),
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "loggers": {"duebox": {"handlers": ["stderr"], "level": "INFO", "propagate": True}},
+    "loggers": {
+        "duebox": {"handlers": ["stderr"], "level": "INFO", "propagate": True},
+        # One line for each delivery would fill the pipes of processes whose output nobody reads.
+        "duebox.worker.deliveries": {"level": "WARNING"},
+    },
 }
+if os.environ.get("DUEBOX_TEST_LOGGING") == "none":
+    LOGGING = {}

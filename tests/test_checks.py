@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib import resources
 from io import StringIO
 from pathlib import Path
 
@@ -48,15 +49,17 @@ def deployed(**options):
 @pytest.fixture
 def zones_of(tmp_path, monkeypatch):
     """Makes zone databases: a few zones as they are in tzdata, some with the clocks of another place."""
-    source, target = zones.from_tzdata(), tmp_path / "zones"
+    files, target = resources.files("tzdata").joinpath("zoneinfo"), tmp_path / "zones"
+
+    def zone_file(name):
+        return files.joinpath(*name.split("/")).read_bytes()
 
     def make(others=None, release="2099z", source_name="tzdata"):
         folder = target / release / source_name
         for name in ("Europe/Paris", "Europe/London", "Europe/Athens", "Asia/Tokyo", "UTC"):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            with source._open((others or {}).get(name, name)) as file:
-                path.write_bytes(file.read())
+            path.write_bytes(zone_file((others or {}).get(name, name)))
         return zones.from_folder(folder, release=release, source=source_name)
 
     monkeypatch.setattr(zones, "from_system", lambda: make(release="2099z", source_name="system"))
@@ -289,7 +292,7 @@ def test_W006_of_many_files_five_are_named(schemas, declare):
     for number in range(7):
         declare(f"task{number}.closed")(type(f"Closed{number}", (), {"__annotations__": {"reason": str}}))
     ((_, message, _),) = found()
-    assert message.endswith("task4.closed.v1.json is missing and 2 more.")
+    assert message.endswith("task4.closed.v1.json is missing and 3 more.")
 
 
 def test_W006_files_that_are_not_read_for_their_name_are_a_warning(schemas, declare):
@@ -350,7 +353,7 @@ def test_W006_does_not_stop_the_command_that_repairs_it(schemas, declare, monkey
     monkeypatch.setattr(sys, "argv", ["manage.py", "duebox", "schemas", "write"])
     call_command("duebox", "schemas", "write", skip_checks=False, stdout=StringIO(), stderr=StringIO())
     monkeypatch.undo()
-    assert len(list(schemas.iterdir())) == 5
+    assert len(list(schemas.iterdir())) == 7
 
 
 def undeclared():
@@ -411,6 +414,95 @@ def test_W007_plans_and_sweeps_are_held_to_what_may_be_emitted(settings, declare
 def test_W007_while_undeclared_types_are_allowed_nothing_is_said(declare, on):
     on("nobody.declared", name="test.handler")(lambda event: None)
     assert undeclared() == []
+
+
+@pytest.fixture
+def planned(declare, forget_plans):
+    """A plan and a sweep of an event with two required fields and a public one."""
+
+    @declare("account.review_due", public={"level"})
+    class ReviewDue:
+        level: int
+        owner: str
+        note: str = ""
+
+    yield
+    sweeps.by_name().pop("app.Reviewed", None)
+
+
+def lacking():
+    return [each[1:] for each in found() if each[0] == "duebox.E041"]
+
+
+def test_E041_a_plan_or_sweep_that_gives_no_data_for_an_event_that_needs_some_is_an_error(planned):
+    class Reviews(duebox.Plan):
+        model = Account
+        event = "account.review_due"
+
+        def rule(self, row):
+            return None
+
+    class Reviewed(duebox.Sweep):
+        model = Task
+        event = "account.review_due"
+        stamp = "reminded_at"
+
+        def due(self, rows, now):
+            return rows
+
+        def organization(self, row):
+            return 1
+
+    assert lacking() == [
+        (
+            "Plan 'app.Reviews' has no data(self, row), but 'account.review_due' requires level, owner.",
+            "Define data(self, row) in Reviews, with these fields.",
+        ),
+        (
+            "Plan 'app.Reviews' has no organization(self, row), but 'account.review_due' has a public event, which "
+            "belongs to one.",
+            "Define organization(self, row) in Reviews.",
+        ),
+        (
+            "Sweep 'app.Reviewed' has no data(self, row), but 'account.review_due' requires level, owner.",
+            "Define data(self, row) in Reviewed, with these fields.",
+        ),
+    ]
+
+
+def test_E041_a_plan_that_says_both_passes(planned):
+    class Reviews(duebox.Plan):
+        model = Account
+        event = "account.review_due"
+
+        def rule(self, row):
+            return None
+
+        def data(self, row):
+            return {"level": 1, "owner": "Ada"}
+
+        def organization(self, row):
+            return 1
+
+    assert lacking() == []
+
+
+def test_E042_a_handler_of_an_older_class_than_is_declared_is_an_error(declare, on):
+    @declare("order.paid")
+    class PaidV1:
+        cents: int
+
+    on(PaidV1, name="shop.book")(lambda event, paid: None)
+    assert found() == []
+    declare("order.paid", version=2, upcast=lambda data: data)(type("Paid", (), {"__annotations__": {"total": str}}))
+    assert found() == [
+        (
+            "duebox.E042",
+            "Handler 'shop.book' subscribed with PaidV1, version 1 of 'order.paid', and version 2 is declared: it "
+            "cannot read events of that.",
+            "Subscribe with the class of version 2.",
+        )
+    ]
 
 
 @pytest.mark.django_db
@@ -518,26 +610,53 @@ def test_E011_of_a_type_whose_data_is_open_nobody_can_say(routed):
 
 
 def waiting_for_nobody(**options):
-    return [each for each in found(**options) if each[0] == "duebox.W015"]
+    return [each for each in found(**options) if each[0] == "duebox.W020"]
 
 
 @pytest.mark.parametrize("part", ["", "/7"])
-def test_W015_what_waits_for_a_destination_that_is_gone_is_a_warning(settings, part):
+def test_W020_what_waits_for_a_destination_that_is_gone_is_a_warning(settings, part):
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}, "ROUTES": [{"match": "*", "to": "bus"}]}
     duebox.emit("order.paid", {})
     Delivery.objects.update(subscriber=f"to:bus{part}")
     assert waiting_for_nobody(databases=["default"]) == []
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"coach": POST}}
     [(_, said, hint)] = waiting_for_nobody(databases=["default"])
-    assert said == "Deliveries wait for 'bus', which DUEBOX['DESTINATIONS'] does not have; nobody carries them."
-    assert "Put it back" in hint
-    assert "duebox destinations" in hint
+    assert said.startswith("1 delivery waits for 'to:bus', which this code does not have, since ")
+    assert hint.startswith("Put 'bus' back into DUEBOX['DESTINATIONS'], or give them up: ")
+    assert "deliveries discard --state orphaned --destination bus" in hint
     assert waiting_for_nobody() == waiting_for_nobody(databases=["other"]) == []
     Delivery.objects.update(status="dead")
     assert waiting_for_nobody(databases=["default"]) == []
 
 
-def test_W015_says_nothing_where_the_destinations_cannot_be_read(settings):
+def test_W020_what_waits_for_a_handler_that_is_gone_is_a_warning(on):
+    on("order.paid", name="shop.print_label")(lambda event: None)
+    for _ in range(2):
+        duebox.emit("order.paid", {})
+    assert waiting_for_nobody(databases=["default"]) == []
+    duebox.subscribers.remove("shop.print_label")
+    [(_, said, hint)] = waiting_for_nobody(databases=["default"])
+    since = Delivery.objects.earliest("due_at").due_at
+    assert said == (
+        f"2 deliveries wait for 'shop.print_label', which this code does not have, since {since:%Y-%m-%d %H:%M:%S} UTC."
+    )
+    assert hint.startswith("If it was renamed, name 'shop.print_label' in aliases= of the handler; else give them up")
+    assert "deliveries discard --state orphaned --handler shop.print_label" in hint
+    on("order.paid", name="shop.labels", aliases=["shop.print_label"])(lambda event: None)
+    assert waiting_for_nobody(databases=["default"]) == []
+
+
+def test_W020_all_endpoints_of_a_destination_that_is_gone_are_one_warning(settings):
+    settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}, "ROUTES": [{"match": "*", "to": "bus"}]}
+    for number in range(3):
+        duebox.emit("order.paid", {})
+        Delivery.objects.filter(subscriber="to:bus").update(subscriber=f"to:bus/{number}")
+    settings.DUEBOX = ANY_TYPE
+    [(_, said, _)] = waiting_for_nobody(databases=["default"])
+    assert said.startswith("3 deliveries wait for 'to:bus'")
+
+
+def test_W020_says_nothing_where_the_destinations_cannot_be_read(settings):
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}, "ROUTES": [{"match": "*", "to": "bus"}]}
     duebox.emit("order.paid", {})
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"coach": {"BACKEND": "no.such.Class"}}}
@@ -547,4 +666,37 @@ def test_W015_says_nothing_where_the_destinations_cannot_be_read(settings):
 def test_W012_a_destination_without_a_route_may_stay_while_something_waits(settings):
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}}
     [(_, _, hint)] = [each for each in found() if each[0] == "duebox.W012"]
-    assert hint.endswith("or remove it once `duebox destinations` says that nothing waits for it.")
+    assert hint.endswith("or remove it once `duebox destinations list` says that nothing waits for it.")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("DUEBOX_THREADS", 8, "Write it as DUEBOX = {'THREADS': ...}."),
+        ("DUEBOX_TREADS", 8, "Write it as DUEBOX = {'THREADS': ...}."),
+        ("DUE_BOX", {"THREADS": 8}, "Did you mean DUEBOX?"),
+        ("DUBOX", {}, "Did you mean DUEBOX?"),
+    ],
+)
+def test_W021_a_setting_that_duebox_does_not_read_is_a_warning(settings, name, value, hint):
+    setattr(settings, name, value)
+    message = f"The settings have {name}, which Duebox does not read."
+    assert [each for each in found() if each[0] == "duebox.W021"] == [("duebox.W021", message, hint)]
+
+
+@pytest.mark.parametrize(("name", "value"), [("DUEBOX_DASHBOARD_URL", "x"), ("DUE_BOX", "red"), ("DEBUG_BOX", {})])
+def test_W021_settings_of_the_project_are_its_own(settings, name, value):
+    setattr(settings, name, value)
+    assert [each for each in found() if each[0] == "duebox.W021"] == []
+
+
+def test_W022_a_pool_that_is_smaller_than_the_threads_of_a_worker_is_a_warning(settings, monkeypatch):
+    settings.DUEBOX = {"UNDECLARED": "allow", "THREADS": 6}
+    monkeypatch.setitem(connections["other"].settings_dict, "OPTIONS", {"pool": True})
+    [(_, message, hint)] = [each for each in found() if each[0] == "duebox.W022"]
+    assert message == "The connection pool of database 'other' has 4 connections, a worker 6 threads."
+    assert "'max_size': 6" in hint
+    monkeypatch.setitem(connections["other"].settings_dict, "OPTIONS", {"pool": {"max_size": 6}})
+    assert not [each for each in found() if each[0] == "duebox.W022"]
+    monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", {"pool": True})
+    assert not [each for each in found() if each[0] == "duebox.W022"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
 import duebox
 from duebox import clock
-from duebox.models import Event, Schedule
+from duebox.firing import Fired, fire_due
+from duebox.models import Event, Schedule, ScheduleLog
+from duebox.when import CatchUp, every
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -61,3 +65,27 @@ def test_statements_read_the_clock_that_stands_in():
     assert (stored.created_at, stored.updated_at) == (NOON, NOON)
     assert duebox.emit("bell.heard").occurred_at == NOON
     assert Event.objects.get().occurred_at == NOON
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("ahead", [400, -400])
+def test_the_clock_of_the_host_decides_nothing(monkeypatch, ahead):
+    """Occurrences fire by the database's clock, however wrong that of the worker's or the web server's host is."""
+    monkeypatch.setattr(clock, "host_time", lambda: time.time() + ahead)
+    monkeypatch.setattr(clock, "database", clock.DatabaseClock())
+    duebox.schedule("bell.rung", repeat=every(minutes=1), key="often", catch_up=CatchUp(mode="none"))
+    row = Schedule.objects.get()
+    [moment] = connection_time()
+    assert timedelta(0) < row.due_at - moment <= timedelta(minutes=1)
+    Schedule.objects.update(due_at=moment - timedelta(seconds=1), occurrence="")
+    monkeypatch.setattr(clock, "database", clock.DatabaseClock())
+    assert fire_due("default") == Fired(1, 1)
+    assert ScheduleLog.objects.count() == 0
+    assert abs(Event.objects.get().occurred_at - moment) < timedelta(seconds=20)
+    assert timedelta(0) < Schedule.objects.get().due_at - connection_time()[0] <= timedelta(minutes=1)
+
+
+def connection_time():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, connections, transaction
 from django.test import AsyncClient
 
 import duebox
-from duebox import New
+from duebox import NewEvent
 from duebox.exceptions import InvalidEvent, InvalidPayload
 from duebox.models import Delivery, Event
 from duebox.testing import drain
@@ -120,7 +120,7 @@ def test_an_event_its_deliveries_and_the_wake_up_are_one_round_trip(on, django_a
     with django_assert_num_queries(1):
         duebox.emit("member.invited", {"a": 1})
     with django_assert_num_queries(1):
-        duebox.emit_many([New(type="member.invited"), New(type="member.left")])
+        duebox.emit_many([NewEvent(type="member.invited"), NewEvent(type="member.left")])
     assert Delivery.objects.count() == 9
 
 
@@ -130,7 +130,7 @@ def test_emitting_nothing_asks_nothing(django_assert_num_queries):
 
 
 def test_emit_many_gives_the_facts_back_in_the_order_given():
-    facts = duebox.emit_many(New(type="member.invited", data={"number": number}) for number in range(50))
+    facts = duebox.emit_many(NewEvent(type="member.invited", data={"number": number}) for number in range(50))
     assert [fact.data["number"] for fact in facts] == list(range(50))
     assert [event.data["number"] for event in Event.objects.order_by("id")] == list(range(50))
 
@@ -143,8 +143,8 @@ def test_the_envelope_is_stored_and_given_back(settings):
         {"a": 1},
         about=account,
         organization=7,
-        key="k",
-        actor="user:3",
+        idempotency_key="k",
+        actor="3",
         version=2,
         occurred_at=moment,
         correlation_id="request-1",
@@ -153,11 +153,15 @@ def test_the_envelope_is_stored_and_given_back(settings):
     )
     event = Event.objects.get()
     assert (event.id, event.type, event.version, event.occurred_at) == (fact.id, "account.opened", 2, moment)
-    assert (event.aggregate_type, event.aggregate_id, event.organization) == ("account", str(account.pk), "7")
-    assert (event.correlation_id, event.causation_id, event.actor) == ("request-1", cause, "user:3")
+    assert (event.aggregate_type, event.aggregate_id, event.organization) == ("app.account", str(account.pk), "7")
+    assert (event.correlation_id, event.causation_id, event.actor) == (
+        "request-1",
+        cause,
+        {"type": "user", "id": "3"},
+    )
     assert (event.producer, event.idempotency_key) == ("clinic", "k")
     assert (event.data, event.metadata) == ({"a": 1}, {"ip": "::1"})
-    assert (fact.about, fact.occurred_at, fact.causation_id) == (("account", str(account.pk)), moment, cause)
+    assert (fact.about, fact.occurred_at, fact.causation_id) == (("app.account", str(account.pk)), moment, cause)
 
 
 def test_a_first_event_is_its_own_correlation_and_has_no_cause():
@@ -176,10 +180,14 @@ def test_an_event_emitted_in_a_handler_inherits_correlation_cause_and_actor(on, 
         await duebox.aemit("member.left")
 
     on("member.invited", name="it")(aleft if is_async else left)
-    first = duebox.emit("member.invited", actor="user:3", correlation_id="request-1")
+    first = duebox.emit("member.invited", actor="3", correlation_id="request-1")
     drain()
     second = Event.objects.get(type="member.left")
-    assert (second.correlation_id, second.causation_id, second.actor) == ("request-1", first.id, "user:3")
+    assert (second.correlation_id, second.causation_id, second.actor) == (
+        "request-1",
+        first.id,
+        {"type": "user", "id": "3"},
+    )
 
 
 def test_what_a_handler_says_itself_wins_over_what_it_would_inherit(on):
@@ -187,12 +195,16 @@ def test_what_a_handler_says_itself_wins_over_what_it_would_inherit(on):
 
     @on("member.invited", name="it")
     def handler(event):
-        duebox.emit("member.left", correlation_id="own", causation_id=cause, actor="robot")
+        duebox.emit("member.left", correlation_id="own", causation_id=cause, actor={"type": "robot", "id": "r2"})
 
-    duebox.emit("member.invited", actor="user:3")
+    duebox.emit("member.invited", actor="3")
     drain()
     event = Event.objects.get(type="member.left")
-    assert (event.correlation_id, event.causation_id, event.actor) == ("own", cause, "robot")
+    assert (event.correlation_id, event.causation_id, event.actor) == (
+        "own",
+        cause,
+        {"type": "robot", "id": "r2"},
+    )
 
 
 @pytest.mark.django_db(databases=["default", "other"])
@@ -221,18 +233,18 @@ class NoName:
         ({"type": "invited"}, "'invited' is not a name; use lower snake case like 'member.invited'"),
         ({"type": "Member.Invited"}, "is not a name"),
         ({"type": "member.invited\n"}, "is not a name"),
-        ({"type": None}, "None is not a name"),
+        ({"type": None}, "An event is no NoneType"),
         ({"type": "a." + "b" * 500}, "is not a name"),
-        ({"about": 42}, r"must be a saved model instance or a pair like \('member', 42\)"),
+        ({"about": 42}, r"about is a int; pass a saved model instance, or a pair like \('shop.order', 42\)"),
         ({"about": ("member",)}, "or a pair"),
         ({"about": ("", 1)}, "or a pair"),
         ({"about": ("member", None)}, "or a pair"),
         ({"about": ("member", "x" * 501)}, "about='x+' must be 1 to 500 printable characters"),
         ({"organization": ""}, "organization='' must be 1 to 500 printable"),
-        ({"organization": NoName()}, "organization='' must be"),
+        ({"organization": NoName()}, "organization is a NoName; pass a text"),
         ({"actor": "a\x00b"}, r"actor='a\\x00b' must be"),
-        ({"key": ""}, "key='' must be"),
-        ({"key": "two\nlines"}, "key="),
+        ({"idempotency_key": ""}, "idempotency_key='' must be"),
+        ({"idempotency_key": "two\nlines"}, "idempotency_key="),
         ({"correlation_id": "\ud83d"}, "correlation_id="),
         ({"causation_id": "not a uuid"}, "causation_id='not a uuid' must be a UUID"),
         ({"version": 0}, "version=0 must be a whole number from 1 to 32767"),
@@ -251,20 +263,20 @@ def test_a_bad_value_in_the_envelope_is_refused_before_the_database_hears_of_it(
 
 @pytest.mark.parametrize("field", ["about", "organization", "actor"])
 def test_an_unsaved_model_is_refused(field):
-    with pytest.raises(InvalidEvent, match=r"no primary key yet; save it before you emit"):
+    with pytest.raises(InvalidEvent, match=r"is a Account that has no primary key yet; save it first"):
         duebox.emit("member.invited", **{field: Account()})
 
 
 def test_a_bad_payload_is_refused_with_its_path():
     with pytest.raises(InvalidPayload, match=r"^data\.who\[0\]: is a tests\.app\.models\.Account.*pass its id"):
         duebox.emit("member.invited", {"who": [Account()]})
-    with pytest.raises(InvalidPayload, match=r"^metadata\.at: is the naive datetime"):
+    with pytest.raises(InvalidPayload, match=r"^metadata\.at: is a naive datetime"):
         duebox.emit("member.invited", metadata={"at": datetime(2026, 1, 1)})
 
 
 def test_one_bad_event_of_many_stores_none():
     with pytest.raises(InvalidPayload, match=r"^data\.a: "):
-        duebox.emit_many([New(type="member.invited"), New(type="member.left", data={"a": {1}})])
+        duebox.emit_many([NewEvent(type="member.invited"), NewEvent(type="member.left", data={"a": {1}})])
     assert not Event.objects.exists()
 
 

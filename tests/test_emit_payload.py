@@ -30,7 +30,7 @@ def test_any_payload_that_json_can_carry_reaches_the_handler_as_it_was(payloads)
     seen = []
     duebox.on("round.trip", name="round.trip", atomic=False)(lambda event: seen.append(event.data))
     try:
-        duebox.emit_many(duebox.New(type="round.trip", data=data) for data in payloads)
+        duebox.emit_many(duebox.NewEvent(type="round.trip", data=data) for data in payloads)
         drain()
     finally:
         duebox.subscribers.remove("round.trip")
@@ -55,15 +55,19 @@ def test_any_printable_text_in_the_envelope_is_stored_as_it_was(on, count):
     on("member.invited", name="it", ordered=True)(lambda event: None)
     options = {"about": ("member", nasty), "organization": nasty, "actor": nasty, "correlation_id": nasty}
     facts = duebox.emit_many(
-        duebox.New(
-            type="member.invited", key=f"{nasty}{number}", data={nasty: nasty}, metadata={nasty: nasty}, **options
+        duebox.NewEvent(
+            type="member.invited",
+            idempotency_key=f"{nasty}{number}",
+            data={nasty: nasty},
+            metadata={nasty: nasty},
+            **options,
         )
         for number in range(count)
     )
     for number, event in enumerate(Event.objects.order_by("id")):
-        assert (event.aggregate_id, event.organization, event.actor, event.correlation_id) == (nasty,) * 4
+        assert (event.aggregate_id, event.organization, event.actor["id"], event.correlation_id) == (nasty,) * 4
         assert (event.data, event.metadata) == ({nasty: nasty}, {nasty: nasty})
-        assert event.idempotency_key == f"{nasty}{number}" == facts[number].key
+        assert event.idempotency_key == f"{nasty}{number}" == facts[number].idempotency_key
     assert set(Delivery.objects.values_list("stream", flat=True)) == {f"member:{nasty}"}
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from duebox import Fact
-from duebox.fact import FactRow
+from duebox.fact import Actor, FactRow
 
 ID = "01920000-0000-7000-8000-000000000001"
 ROW = FactRow(
@@ -19,7 +19,7 @@ ROW = FactRow(
     organization="7",
     correlation="abc",
     causation=ID,
-    actor="9",
+    actor='{"id": "9", "type": "user"}',
     producer="clinic",
     key="invite:1",
     data='{"role":"admin"}',
@@ -33,14 +33,14 @@ def test_a_fact_shows_every_field_in_its_own_type():
     assert (fact.type, fact.version, fact.about) == ("member.invited", 2, ("member", "42"))
     assert fact.occurred_at == datetime(2026, 9, 21, 14, 13, 20, 250_000, tzinfo=UTC)
     assert (fact.organization, fact.correlation_id, fact.causation_id) == ("7", "abc", UUID(ID))
-    assert (fact.actor, fact.producer, fact.key) == ("9", "clinic", "invite:1")
+    assert (fact.actor, fact.producer, fact.idempotency_key) == (Actor("user", "9"), "clinic", "invite:1")
     assert (fact.data, fact.metadata) == ({"role": "admin"}, {"ip": "::1"})
     assert (fact.attempt, fact.created) == (3, True)
 
 
 def test_what_was_not_given_is_none():
-    fact = Fact(ROW._replace(aggregate_type="", aggregate_id="", organization="", causation=None, actor="", key=None))
-    assert (fact.about, fact.organization, fact.causation_id, fact.actor, fact.key) == (None,) * 5
+    fact = Fact(ROW._replace(aggregate_type="", aggregate_id="", organization="", causation=None, actor=None, key=None))
+    assert (fact.about, fact.organization, fact.causation_id, fact.actor, fact.idempotency_key) == (None,) * 5
 
 
 def test_two_facts_are_equal_when_they_are_the_same_event():

@@ -19,7 +19,19 @@ from duebox.intent import (
     read_intent,
     rules_of,
 )
-from duebox.when import CatchUp, Timetable, WhenError, anniversary, daily, next_after, once, reminder, rrule, zones
+from duebox.when import (
+    CatchUp,
+    Timetable,
+    UnknownZone,
+    WhenError,
+    anniversary,
+    daily,
+    next_after,
+    once,
+    reminder,
+    rrule,
+    zones,
+)
 from tests.when.strategies import timetables_and_instants
 
 NINE = Timetable(rule=daily("09:00"), zone="Europe/London")
@@ -80,14 +92,19 @@ def test_what_comes_next_is_what_the_timetable_says(drawn):
     assert next_of(text, moment, seed="it") == next_after(table, moment, seed="it")
 
 
+def test_an_intent_always_names_its_zone():
+    with pytest.raises(UnknownZone, match="No zone is given"):
+        Intent(table=Timetable(rule=daily("09:00")))
+
+
 def test_the_number_of_firings_is_left_to_the_row():
-    text = Intent(table=Timetable(rule=daily("09:00"), remaining=1)).to_json()
+    text = Intent(table=Timetable(rule=daily("09:00"), remaining=1, zone="UTC")).to_json()
     found = next_of(text, utc("2026-06-10T12:00Z"), seed="it")
     assert found.key == "2026-06-11T09:00"
 
 
 def test_the_share_of_a_flex_window_is_that_of_the_schedule():
-    text = Intent(table=Timetable(rule=daily("09:00"), flex=timedelta(hours=1))).to_json()
+    text = Intent(table=Timetable(rule=daily("09:00"), flex=timedelta(hours=1), zone="UTC")).to_json()
     after = utc("2026-06-10T00:00Z")
     one, other = (next_of(text, after, seed=seed) for seed in ("a", "b"))
     assert (one.key, other.key) == ("2026-06-10T09:00", "2026-06-10T09:00")
@@ -104,13 +121,13 @@ def test_another_zone_is_the_same_intent_otherwise():
 @pytest.mark.parametrize(
     ("intent", "plain"),
     [
-        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1)))), True),
-        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1, tzinfo=UTC)))), True),
-        (Intent(table=Timetable(rule=reminder(datetime(2026, 6, 1), "-P1D"))), True),
-        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1))), catch_up=CatchUp(mode="none")), False),
+        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1)), zone="UTC")), True),
+        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1, tzinfo=UTC)), zone="UTC")), True),
+        (Intent(table=Timetable(rule=reminder(datetime(2026, 6, 1), "-P1D"), zone="UTC")), True),
+        (Intent(table=Timetable(rule=once(datetime(2026, 6, 1)), zone="UTC"), catch_up=CatchUp(mode="none")), False),
         (Intent(table=NINE), False),
-        (Intent(table=Timetable(rule=anniversary(date(1990, 1, 1), at="09:00"))), False),
-        (Intent(table=Timetable(rule=rrule("FREQ=DAILY;COUNT=1", start=datetime(2026, 6, 1)))), False),
+        (Intent(table=Timetable(rule=anniversary(date(1990, 1, 1), at="09:00"), zone="UTC")), False),
+        (Intent(table=Timetable(rule=rrule("FREQ=DAILY;COUNT=1", start=datetime(2026, 6, 1)), zone="UTC")), False),
     ],
 )
 def test_most_rows_are_told_to_be_plain_without_being_read(intent, plain):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -128,3 +129,12 @@ def test_nobody_is_put_off_for_ever():
     assert isinstance(week.outcome(Throttled("busy", seconds=7), 8, age=8 * 86_400), Dead)
     assert week.outcome(Throttled("busy", seconds=7), 1, age=8 * 86_400).burns
     assert isinstance(Retry().outcome(Throttled("busy"), 4, age=86_401), Dead)
+
+
+def test_answers_are_values_that_can_be_raised():
+    assert Snooze(timedelta(hours=1)) == Snooze(timedelta(hours=1)) != Snooze(timedelta(hours=2))
+    assert Discard("a") == Discard("a") != Discard("b")
+    assert len({Discard("a"), Discard("a")}) == 1
+    assert pickle.loads(pickle.dumps(Discard("a"))) == Discard("a")
+    with pytest.raises(Discard, match="a"):
+        raise Discard("a")

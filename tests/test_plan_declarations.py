@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+
 import pytest
 
 import duebox
 from duebox import plans
+from duebox.contracts.naming import complaint
 from duebox.exceptions import InvalidPlan
 from duebox.firing import fire_due
 from duebox.models import Schedule
@@ -56,7 +60,7 @@ def test_a_plan_without_a_model_is_a_base_for_others():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"event": None, "rule": lambda self, row: None}, "emits nothing; declare event = 'appointment.reminder'"),
+        ({"event": None, "rule": lambda self, row: None}, "emits nothing; declare event = 'appointment.reminder_due'"),
         ({"event": "Reminder", "rule": lambda self, row: None}, "'Reminder' is not a name; use lower snake case"),
         ({}, r"has no moments; define rule\(self, row\), or offsets with anchor"),
         ({"anchor": lambda self, row: None}, r"has no moments; define rule\(self, row\), or offsets with anchor"),
@@ -66,6 +70,11 @@ def test_a_plan_without_a_model_is_a_base_for_others():
             {"offsets": (days(-1),), "anchor": lambda self, row: None, "rule": lambda self, row: None},
             "has both offsets and a rule; make two plans of it",
         ),
+        ({"offsets": (timedelta(days=-1),)}, r"has datetime.timedelta\(days=-1\); write days\(-1\), hours\(-2\)"),
+        ({"offsets": (-1,)}, r"offsets of app.Plan has -1; write days\(-1\)"),
+        ({"offsets": ("a day",)}, "offsets of app.Plan: Offset 'a day' cannot be read; write it as -P1D"),
+        ({"offsets": days(-1)}, r"offsets of app.Plan is Offset\(.*\); write a tuple, as in offsets = \(days\(-1\), "),
+        ({"offsets": "-P1D"}, "offsets of app.Plan is '-P1D'; write a tuple"),
         (
             {"offsets": (days(7), hours(1), weeks(1)), "anchor": lambda self, row: None},
             "has an offset twice in P7D, PT1H, P7D; take one out",
@@ -77,6 +86,18 @@ def test_a_plan_that_cannot_work_is_refused_with_the_repair(parts, message):
     with pytest.raises(InvalidPlan, match=message):
         declare(duebox.Plan, Appointment, **{"event": "a.b", **parts})
     assert names() == before
+
+
+def test_the_event_that_a_refusal_names_as_an_example_is_a_good_name():
+    with pytest.raises(InvalidPlan) as refused:
+        declare(Reminders, event=None)
+    [name] = re.findall(r"event = '(.*?)'", str(refused.value))
+    assert complaint(name) is None
+
+
+def test_an_offset_may_be_iso_8601_text():
+    plan = declare(Reminders, offsets=("-p1d", hours(-2)))
+    assert plan.offsets == (days(-1), hours(-2))
 
 
 @pytest.mark.django_db

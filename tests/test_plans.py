@@ -12,9 +12,9 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 import duebox
-from duebox.models import Schedule, Trail
+from duebox.models import Schedule, ScheduleLog
 from duebox.testing import assert_emitted
-from duebox.when import UnknownZone, UnresolvedTime, days, hours, minutes
+from duebox.when import UnknownZone, UnresolvedTime, days, hours, minutes, zones
 from tests.app.people import Appointment, Device, Emergency, Person, Room, Surgery
 from tests.app.planned import (
     SUNDAY,
@@ -205,9 +205,9 @@ def test_a_moved_appointment_leaves_lines_old_to_new(booked):
     booked.starts_at = utc("2026-04-10 09:00")
     booked.save()
     assert sorted(trail()) == [("moved", by) for by in ("-P1D", "-PT15M", "-PT2H", "PT24H")]
-    line = Trail.objects.get(source__endswith="-P1D")
+    line = ScheduleLog.objects.get(source__endswith="-P1D")
     assert (line.due_before, line.due_after) == (utc("2026-03-28 10:00"), utc("2026-04-09 09:00"))
-    assert (line.aggregate_type, line.aggregate_id) == ("appointment", str(booked.pk))
+    assert (line.aggregate_type, line.aggregate_id) == ("app.appointment", str(booked.pk))
 
 
 def test_reminders_that_fired_for_the_old_time_fire_again_for_a_new_time_that_asks_for_them(booked, trip):
@@ -285,7 +285,7 @@ def test_a_deleted_appointment_reminds_of_nothing(booked, trip, delete):
     assert not Appointment.objects.filter(pk=pk).exists()
     assert live() == {}
     assert len(trail()) == 4
-    assert {line.note for line in Trail.objects.all()} == {"its row is gone"}
+    assert {line.note for line in ScheduleLog.objects.all()} == {"its row is gone"}
 
 
 def test_what_is_rolled_back_has_changed_nothing(booked):
@@ -444,6 +444,26 @@ def test_fixtures_are_not_planned_until_somebody_asks(reminders, ann, tmp_path):
 
 
 # What cannot be planned
+
+
+@pytest.mark.parametrize("zone", ["", None])
+def test_a_row_without_a_zone_is_planned_in_that_of_the_project(trip, settings, zone):
+    settings.TIME_ZONE = "Europe/Paris"
+    declare(Birthdays, zone=lambda self, row: zone)
+    ann = Person.objects.create(zone="")
+    assert live(ann) == {"": utc("2026-06-15 07:00")}
+    assert Schedule.objects.get().zone == "Europe/Paris"
+
+
+def test_an_unknown_zone_names_the_plan_the_row_and_the_repair(birthdays, trip):
+    with pytest.raises(UnknownZone) as refused, transaction.atomic():
+        Person.objects.create(pk=77, zone="Europe/Londn")
+    assert str(refused.value) == (
+        f"Plan app.Birthdays cannot plan for {birthdays().aggregate_type} 77. Zone 'Europe/Londn' is not in the zone "
+        f"database ({zones.current().release}); did you mean Europe/London or Europe/Lisbon or Europe/Oslo?"
+    )
+    assert (refused.value.name, refused.value.nearest[0]) == ("Europe/Londn", "Europe/London")
+    assert not Person.objects.exists()
 
 
 def test_an_unknown_zone_refuses_the_save_with_the_repair(reminders, trip):

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from duebox.models import Trail
+from duebox.models import ScheduleLog
 from duebox.when import anniversary, cron, rrule
 from tests.app.people import Person
 from tests.app.planned import Birthdays, declare, fired, live, statuses, utc
@@ -81,6 +81,36 @@ def test_who_moves_west_is_greeted_once_that_year(birthdays, trip, moves_at, gre
     assert live(ann) == {"": utc("2027-06-15 16:00")}
 
 
+@pytest.mark.parametrize(
+    ("home", "there", "moves_at", "greeted_at"),
+    [
+        # One second before nine; in Tokyo nine o'clock was thirteen hours ago.
+        ("America/New_York", "Asia/Tokyo", "2026-06-15 12:59:59", "2026-06-15 12:59:59"),
+        # The same in winter, when they are fourteen hours apart.
+        ("America/New_York", "Asia/Tokyo", "2026-01-15 13:59:59", "2026-01-15 13:59:59"),
+        # The other way round: nine o'clock in New York is still to come.
+        ("Asia/Tokyo", "America/New_York", "2026-06-14 23:59:59", "2026-06-15 13:00:00"),
+        # As far apart as two zones can be, in both directions.
+        ("Etc/GMT+12", "Pacific/Kiritimati", "2026-06-15 20:59:59", "2026-06-15 20:59:59"),
+        ("Pacific/Kiritimati", "Etc/GMT+12", "2026-06-14 18:59:59", "2026-06-15 21:00:00"),
+        # One second after nine: greeted already.
+        ("America/New_York", "Asia/Tokyo", "2026-06-15 13:00:01", "2026-06-15 13:00:00"),
+        ("Asia/Tokyo", "America/New_York", "2026-06-15 00:00:01", "2026-06-15 00:00:00"),
+    ],
+)
+def test_who_moves_a_second_before_or_after_nine_is_greeted_once_however_far(
+    birthdays, trip, home, there, moves_at, greeted_at
+):
+    trip.to(utc("2026-01-02 00:00"))
+    born_on = date(1990, utc(greeted_at).month, 15)
+    ann = Person.objects.create(zone=home, born_on=born_on)
+    trip.run(utc(moves_at))
+    moved(ann, there)
+    trip.run(utc("2026-12-31 00:00"))
+    assert [at for _, at in fired()] == [utc(greeted_at)]
+    assert not ScheduleLog.objects.filter(what="missed").exists()
+
+
 def test_a_move_that_jumps_over_nine_by_more_than_the_grace_is_recorded_as_missed(trip):
     declare(Birthdays, grace=timedelta(hours=3))
     ann = Person.objects.create(zone="Europe/London")
@@ -88,7 +118,7 @@ def test_a_move_that_jumps_over_nine_by_more_than_the_grace_is_recorded_as_misse
     moved(ann, "Asia/Tokyo")
     trip.run(utc("2027-06-01 00:00"))
     assert fired() == []
-    assert Trail.objects.get(what="missed").occurrence == "2026"
+    assert ScheduleLog.objects.get(what="missed").occurrence == "2026"
 
 
 def test_a_plan_may_skip_what_a_move_jumps_over(trip):

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from duebox.models import Event, Trail
+from duebox.models import Event, ScheduleLog
 from duebox.when import CatchUp, days, hours, minutes, months
 from tests.app.people import Appointment, Person
 from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, fired, live, reminding, statuses, trail, utc
@@ -128,7 +128,7 @@ def test_what_is_no_longer_valid_when_its_moment_comes_is_passed_over(ann, trip)
     trip.run(timedelta(days=60))
     [event] = Event.objects.all()
     assert event.aggregate_id == str(kept.pk)
-    line = Trail.objects.get()
+    line = ScheduleLog.objects.get()
     assert (line.what, line.aggregate_id, line.due_before) == ("skipped", str(booked.pk), utc("2026-03-29 07:00"))
     assert set(statuses().values()) == {"completed"}
 

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from duebox.models import Event, Schedule, Trail
+import duebox
+from duebox.models import Event, Schedule, ScheduleLog
 from duebox.testing import travel
 from duebox.when import at_offset
 from tests.app.people import Appointment, Person
@@ -57,6 +58,10 @@ class OneAppointment(RuleBasedStateMachine):
         """What is to come by offset: the name of the occurrence and its instant."""
         self.last: dict[str, str] = {}
         self.happened: dict[str, datetime] = {}
+        self.known: set[str] = set()
+        """The offsets that were planned at some time."""
+        self.cancelled: dict[str, str] = {}
+        """What somebody cancelled, by offset: by its key, or with everything about the appointment."""
         self.save()
 
     def teardown(self) -> None:
@@ -117,6 +122,38 @@ class OneAppointment(RuleBasedStateMachine):
             self.plan.sync([self.row.pk])
         self.plan_anew()
 
+    @rule()
+    def opt_out(self) -> None:
+        assert duebox.cancel(about=self.row) == len(self.pending)
+        self.cancelled |= {by: "entity" for by in self.known if by not in self.cancelled}
+        self.pending = {}
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.pending)
+    def cancel_one(self, data: st.DataObject) -> None:
+        by = data.draw(st.sampled_from(sorted(self.pending)))
+        assert duebox.cancel(self.key_of(by)) == 1
+        self.cancelled[by] = "key"
+        del self.pending[by]
+
+    @rule()
+    @precondition(lambda self: self.cancelled)
+    def opt_in(self) -> None:
+        cancelled, self.cancelled = self.cancelled, {}
+        self.plan_anew()
+        assert duebox.restore(about=self.row) == len(self.pending.keys() & cancelled)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.cancelled)
+    def restore_one(self, data: st.DataObject) -> None:
+        by = data.draw(st.sampled_from(sorted(self.cancelled)))
+        del self.cancelled[by]
+        self.plan_anew()
+        assert duebox.restore(self.key_of(by)) == (by in self.pending)
+
+    def key_of(self, by: str) -> str:
+        return next(row.key for row in Schedule.objects.all() if mark(row.key) == by)
+
     @rule(span=spans)
     def wait(self, span: timedelta) -> None:
         end = self.trip.now + span
@@ -142,8 +179,12 @@ class OneAppointment(RuleBasedStateMachine):
         for by in self.plan.offsets:
             name = f"{anchor.isoformat(timespec='minutes')}/{by}"
             at = at_offset(anchor, by, self.person.zone).instant
-            if at > self.trip.now and self.last.get(str(by)) != name:
+            if at > self.trip.now and self.last.get(str(by)) != name and not self.is_cancelled(str(by)):
                 self.pending[str(by)] = (name, at)
+        self.known |= self.pending.keys()
+
+    def is_cancelled(self, by: str) -> bool:
+        return by in self.cancelled or (by not in self.known and "entity" in self.cancelled.values())
 
     # What must be true
 
@@ -163,7 +204,7 @@ class OneAppointment(RuleBasedStateMachine):
     @invariant()
     def nothing_fails(self) -> None:
         assert not Schedule.objects.filter(status="failed").exists()
-        assert not Trail.objects.filter(what__in=["failed", "skipped"]).exists()
+        assert not ScheduleLog.objects.filter(what__in=["failed", "skipped"]).exists()
 
 
 def test_whatever_happens_to_an_appointment_its_reminders_are_those_of_its_time():
@@ -187,7 +228,7 @@ FORTY = [
     "Europe/Paris", "Pacific/Apia", "Pacific/Chatham", "Pacific/Kiritimati", "Pacific/Pago_Pago",
 ]  # fmt: skip
 YEAR = utc("2026-01-01 00:00"), utc("2027-01-01 00:00")
-GRACE = 12 * HOUR
+GRACE = 26 * HOUR
 
 
 @cache

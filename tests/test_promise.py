@@ -49,6 +49,22 @@ def test_an_instance_of_a_declared_class_is_an_event(invited):
     assert Event.objects.get(pk=fact.id).data == fact.data
 
 
+def test_emit_many_takes_instances_beside_new_events(declare):
+    class MemberLeft:
+        role: str
+
+    left = declare("member.left")(MemberLeft)
+    facts = duebox.emit_many([left(role="admin"), duebox.NewEvent(type=left(role="guest"), about=("member", 7))])
+    assert [(fact.type, fact.data["role"]) for fact in facts] == [("member.left", "admin"), ("member.left", "guest")]
+    assert [fact.about for fact in facts] == [None, ("member", "7")]
+
+
+@pytest.mark.parametrize("event", ["member.left", {"type": "member.left"}, Event])
+def test_emit_many_refuses_what_is_neither_an_instance_nor_a_new_event(event):
+    with pytest.raises(InvalidEvent, match=r"NewEvent\(type=\.\.\.\) or an instance of a class under @duebox\.event"):
+        duebox.emit_many([event])
+
+
 def test_the_plain_form_is_held_to_the_same_schema(invited):
     assert duebox.emit("member.invited", {"email": "a@b.example", "role": "admin"}, organization=7).version == 1
     with pytest.raises(InvalidPayload, match=r"data\.role: is 7 and must be of type string \(member\.invited v1\)"):
@@ -80,8 +96,24 @@ def test_while_migrating_undeclared_types_may_be_allowed(settings):
 
 
 def test_an_instance_of_any_other_class_is_refused():
-    with pytest.raises(UndeclaredEvent, match=r"not a name, nor of a class under @duebox\.event"):
+    with pytest.raises(UndeclaredEvent, match=r"emit a name, or an instance of a class under @duebox\.event"):
         duebox.emit(object())
+
+
+def test_the_class_itself_is_refused_with_the_instance_to_emit(invited):
+    with pytest.raises(InvalidEvent, match=r"emit an instance: MemberInvited\(\.\.\.\)\.$"):
+        duebox.emit(invited)
+    with pytest.raises(InvalidEvent, match="emit an instance"):
+        duebox.emit(invited, {"role": "admin"}, organization=7)
+
+
+def test_the_values_of_what_cannot_be_emitted_are_not_repeated(invited):
+    with pytest.raises(InvalidEvent) as refused:
+        duebox.emit(invited(email="john@private.example", role="admin"), {"role": "admin"}, organization=7)
+    assert str(refused.value).startswith("An instance of MemberInvited carries its own data")
+    with pytest.raises(UndeclaredEvent) as undeclared:
+        duebox.emit(["john@private.example"])
+    assert "john" not in f"{refused.value} {undeclared.value}"
 
 
 def test_an_instance_has_its_own_data_and_version(invited):
@@ -111,9 +143,9 @@ def test_a_type_that_says_what_it_is_about_is_emitted_about_one(declare):
 
 
 def test_in_a_batch_one_refusal_refuses_all(invited):
-    good = duebox.New(type=invited(email="a@b.example", role="admin"), organization=7)
+    good = duebox.NewEvent(type=invited(email="a@b.example", role="admin"), organization=7)
     with pytest.raises(InvalidPayload):
-        duebox.emit_many([good, duebox.New(type="member.invited", data={}, organization=7)])
+        duebox.emit_many([good, duebox.NewEvent(type="member.invited", data={}, organization=7)])
     assert not Event.objects.exists()
 
 
@@ -124,13 +156,13 @@ def test_with_an_event_goes_its_public_twin_with_the_allowed_fields_only(invited
     on("public.*", name="outside")(lambda event: None)
     fact = duebox.emit(
         invited(email="a@b.example", role="admin"),
-        organization=7, about=("member", 3), key="k", actor="secret", metadata={"ip": "10.0.0.1"},
+        organization=7, about=("member", 3), idempotency_key="k", actor="secret", metadata={"ip": "10.0.0.1"},
     )  # fmt: skip
     twin = Event.objects.get(type="public.member.invited")
     assert twin.data == {"role": "admin", "seats": 1}
     assert (twin.version, twin.organization, twin.aggregate_type, twin.aggregate_id) == (1, "7", "member", "3")
     assert (twin.causation_id, twin.correlation_id) == (fact.id, fact.correlation_id)
-    assert (twin.idempotency_key, twin.actor, twin.metadata) == (None, "", {})
+    assert (twin.idempotency_key, twin.actor, twin.metadata) == (None, None, {})
     assert Delivery.objects.get().event_id == twin.pk
 
 
@@ -154,7 +186,7 @@ def test_the_twin_is_rolled_back_with_its_event(invited):
 
 def test_the_same_key_again_makes_no_second_twin(invited):
     for _ in range(2):
-        duebox.emit(invited(email="a@b.example", role="admin"), organization=7, key="invite:1")
+        duebox.emit(invited(email="a@b.example", role="admin"), organization=7, idempotency_key="invite:1")
     assert sorted(Event.objects.values_list("type", flat=True)) == ["member.invited", "public.member.invited"]
 
 
@@ -184,7 +216,7 @@ def test_what_a_schedule_emits_has_its_twin(invited):
 
 def invitations(invited, number, **options):
     return [
-        duebox.New(type=invited(email=f"{n}@b.example", role=f"r{n}"), organization=f"o{n}", **options)
+        duebox.NewEvent(type=invited(email=f"{n}@b.example", role=f"r{n}"), organization=f"o{n}", **options)
         for n in range(number)
     ]
 
@@ -196,7 +228,7 @@ def pairs():
 
 
 def test_of_several_with_one_key_the_first_is_stored_with_its_own_twin(invited):
-    facts = duebox.emit_many(invitations(invited, 50, key="same"), on_conflict="first")
+    facts = duebox.emit_many(invitations(invited, 50, idempotency_key="same"), on_conflict="first")
     assert {fact.organization for fact in facts} == {"o0"}
     [(internal, twin)] = pairs()
     assert (internal.organization, twin.organization, twin.data["role"]) == ("o0", "o0", "r0")
@@ -212,17 +244,17 @@ def test_each_twin_of_a_batch_belongs_to_its_own_event(invited):
 @pytest.mark.parametrize("on_conflict", ["first", "error"])
 def test_an_event_that_is_not_stored_has_no_twin_either(invited, declare, on_conflict):
     plain = declare("member.joined")(shape(role=str))
-    duebox.emit(plain(role="a"), organization="acme", key="k")
+    duebox.emit(plain(role="a"), organization="acme", idempotency_key="k")
     public = declare("member.joined", version=2, public={"rank"})(shape(rank=str))
     with suppress(IdempotencyConflict):
-        duebox.emit(public(rank="b"), organization="evil", key="k", on_conflict=on_conflict)
+        duebox.emit(public(rank="b"), organization="evil", idempotency_key="k", on_conflict=on_conflict)
     assert [event.organization for event in Event.objects.all()] == ["acme"]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_outside_of_a_transaction_a_conflict_stores_nothing_of_the_batch(invited):
-    duebox.emit(invited(email="a@b.example", role="admin"), organization=7, key="used")
-    batch = [*invitations(invited, 2), *invitations(invited, 1, key="used")]
+    duebox.emit(invited(email="a@b.example", role="admin"), organization=7, idempotency_key="used")
+    batch = [*invitations(invited, 2), *invitations(invited, 1, idempotency_key="used")]
     with pytest.raises(IdempotencyConflict):
         duebox.emit_many(batch)
     assert Event.objects.count() == 2

@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 import duebox
 from duebox import rezone as room
-from duebox.models import Event, Schedule, Trail
+from duebox.models import Event, Schedule, ScheduleLog
 from duebox.rezone import affected, rezone
 from duebox.testing import travel
 from duebox.upkeep import prepare_upkeep
@@ -94,7 +94,7 @@ def test_what_the_new_release_moves_is_moved(written, trip):
 def test_every_move_is_told_old_to_new_with_both_releases(written):
     written(about=("visit", 7))
     rezone("default")
-    line = Trail.objects.get()
+    line = ScheduleLog.objects.get()
     assert (line.what, line.source, line.occurrence) == ("moved", "it", "2026-11-15T09:00")
     assert (line.due_before, line.due_after) == (BEFORE, AFTER)
     assert (line.aggregate_type, line.aggregate_id) == ("visit", "7")
@@ -162,7 +162,7 @@ def test_many_are_moved_batch_by_batch(written, monkeypatch):
     assert rezone("default", progress=told.append).moved == 7
     assert told == [3, 3, 1]
     assert set(Schedule.objects.values_list("due_at", flat=True)) == {AFTER}
-    assert Trail.objects.count() == 7
+    assert ScheduleLog.objects.count() == 7
 
 
 def test_what_is_paused_is_left_alone_and_right_when_it_resumes(written, trip):
@@ -204,7 +204,7 @@ def test_what_is_moved_into_the_past_beyond_its_grace_is_recorded_as_missed(trip
     trip.to(utc("2026-11-15 16:30"))
     done = rezone("default")
     assert (done.moved, done.missed) == (0, 1)
-    line = Trail.objects.get()
+    line = ScheduleLog.objects.get()
     assert (line.what, line.occurrence, line.due_before) == ("missed", "2026", BEFORE)
     assert live(ann) == {"": utc("2027-11-15 16:00")}
     trip.run(timedelta(days=30))
@@ -348,7 +348,7 @@ def test_what_is_moved_when_it_comes_due_is_told_too(trip, westward):
     duebox.schedule("it.happened", at=WALL, zone=VANCOUVER, key="it")
     with zones.using(westward):
         trip.run(AFTER)
-    line = Trail.objects.get()
+    line = ScheduleLog.objects.get()
     assert (line.what, line.due_before, line.due_after) == ("moved", AFTER, BEFORE)
 
 
@@ -413,4 +413,4 @@ def test_two_workers_that_start_at_once_move_each_only_once(old):
     for worker in workers:
         worker.join(20)
     assert set(Schedule.objects.values_list("due_at", flat=True)) == {datetime(2036, 11, 15, 16, tzinfo=UTC)}
-    assert Trail.objects.count() == 50
+    assert ScheduleLog.objects.count() == 50

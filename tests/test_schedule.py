@@ -12,7 +12,7 @@ from django.db import connections, transaction
 import duebox
 from duebox.exceptions import InvalidEvent, InvalidPayload, InvalidSchedule
 from duebox.intent import Intent, read_intent, rules_of
-from duebox.models import Event, Schedule, Trail
+from duebox.models import Event, Schedule, ScheduleLog
 from duebox.testing import drain, travel
 from duebox.when import (
     CatchUp,
@@ -70,7 +70,7 @@ def fired(type="bell.rung"):
 def trail(key="it"):
     return [
         (line.what, line.occurrence, line.due_before, line.due_after)
-        for line in Trail.objects.filter(source=key).order_by("id")
+        for line in ScheduleLog.objects.filter(source=key).order_by("id")
     ]
 
 
@@ -160,6 +160,24 @@ def test_a_timetable_keeps_its_policies_bounds_and_number():
     assert utc("2026-07-01T06:30Z") <= row.due_at < utc("2026-07-01T06:40Z")
 
 
+@pytest.mark.parametrize("repeat", [daily("09:00"), Timetable(rule=daily("09:00"))], ids=["rule", "timetable"])
+@pytest.mark.parametrize("zone", [None, ""])
+def test_a_rule_and_a_timetable_without_a_zone_are_in_that_of_the_project(settings, repeat, zone):
+    settings.TIME_ZONE = "Europe/Paris"
+    row = duebox.schedule("bell.rung", repeat=repeat, zone=zone)
+    assert (row.zone, row.intent["when"]["zone"], row.due_at) == (
+        "Europe/Paris", "Europe/Paris", utc("2026-06-02T07:00Z"),
+    )  # fmt: skip
+
+
+def test_a_timetable_without_a_zone_leaves_a_schedule_in_the_zone_that_it_has():
+    duebox.schedule("bell.rung", repeat=daily("09:00"), zone="Asia/Tokyo", key="it")
+    duebox.reschedule("it", repeat=Timetable(rule=daily("10:00"), fold="both"))
+    assert (the_row().zone, the_row().due_at) == ("Asia/Tokyo", utc("2026-06-02T01:00Z"))
+    duebox.reschedule("it", repeat=Timetable(rule=daily("10:00")), zone="Europe/London")
+    assert (the_row().zone, the_row().due_at) == ("Europe/London", utc("2026-06-02T09:00Z"))
+
+
 def test_a_zone_beside_a_timetable_wins():
     table = Timetable(rule=daily("09:00"), zone="America/New_York")
     row = duebox.schedule("bell.rung", repeat=table, zone="Asia/Tokyo")
@@ -181,14 +199,14 @@ def test_the_event_is_stored_as_it_will_be_emitted():
         at=utc("2026-06-02T09:00Z"),
         about=account,
         organization=7,
-        actor="user:3",
+        actor="3",
         version=2,
         correlation_id="request-1",
         metadata={"ip": "::1"},
     )
     assert (row.type, row.version, row.data, row.metadata) == ("account.reviewed", 2, {"a": [1, "ü"]}, {"ip": "::1"})
-    assert (row.aggregate_type, row.aggregate_id, row.organization) == ("account", str(account.pk), "7")
-    assert (row.actor, row.correlation_id, row.plan) == ("user:3", "request-1", "")
+    assert (row.aggregate_type, row.aggregate_id, row.organization) == ("app.account", str(account.pk), "7")
+    assert (row.actor, row.correlation_id, row.plan) == ({"type": "user", "id": "3"}, "request-1", "")
 
 
 def test_a_schedule_without_a_key_gets_one_of_its_own():
@@ -258,9 +276,9 @@ def test_another_database_is_named_by_its_alias():
     assert duebox.resume("it", using="other") == 1
     assert duebox.cancel("it", using="other") == 1
     assert Schedule.objects.using("other").get().status == "cancelled"
-    told = set(Trail.objects.using("other").values_list("what", flat=True))
+    told = set(ScheduleLog.objects.using("other").values_list("what", flat=True))
     assert told >= {"moved", "paused", "resumed", "cancelled"}
-    assert not Trail.objects.exists()
+    assert not ScheduleLog.objects.exists()
 
 
 @pytest.mark.django_db(databases=["default", "other"])
@@ -281,11 +299,11 @@ def test_what_a_handler_schedules_goes_to_the_database_that_is_being_served(on):
 
 def test_what_a_handler_schedules_continues_its_story(on, trip):
     on("bell.hung", name="it")(lambda event: duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z")) and None)
-    first = duebox.emit("bell.hung", actor="user:3", correlation_id="request-1")
+    first = duebox.emit("bell.hung", actor="3", correlation_id="request-1")
     drain()
     trip.run(timedelta(days=1))
     event = Event.objects.get(type="bell.rung")
-    assert (event.correlation_id, event.actor) == ("request-1", "user:3")
+    assert (event.correlation_id, event.actor) == ("request-1", {"type": "user", "id": "3"})
     assert first.correlation_id == "request-1"
 
 
@@ -313,7 +331,7 @@ def test_the_same_call_again_changes_nothing():
 
 def test_the_same_call_again_after_some_firings_changes_nothing(trip):
     def call():
-        return duebox.schedule("bell.rung", repeat=Timetable(rule=daily("09:00"), remaining=4), key="it")
+        return duebox.schedule("bell.rung", repeat=Timetable(rule=daily("09:00"), remaining=4, zone="UTC"), key="it")
 
     call()
     trip.run(timedelta(days=2))
@@ -362,11 +380,61 @@ def test_the_same_key_with_another_event_keeps_the_time(change):
     assert trail() == []
 
 
-def test_the_same_key_for_another_type_replaces_the_event(trip):
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_key_of_a_live_schedule_is_refused_for_another_type(paused):
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
-    duebox.schedule("gong.struck", at=utc("2026-06-02T09:00Z"), key="it")
+    if paused:
+        duebox.pause("it")
+    before = state()
+    told = (
+        r"key='it' is that of a live schedule of 'bell.rung', not of 'gong.struck'; .*another key, or .*cancel\('it'\)"
+    )
+    with pytest.raises(InvalidSchedule, match=told):
+        duebox.schedule("gong.struck", at=utc("2026-06-02T09:00Z"), key="it")
+    assert state() == before
+
+
+@pytest.mark.parametrize("end", [lambda trip: duebox.cancel("it"), lambda trip: trip.run(timedelta(days=1))])
+def test_a_key_whose_schedule_has_ended_may_be_used_for_another_type(trip, end):
+    duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
+    end(trip)
+    duebox.schedule("gong.struck", at=utc("2026-06-03T09:00Z"), key="it")
+    trip.run(timedelta(days=2))
+    assert Event.objects.latest("id").type == "gong.struck"
+
+
+# From now on
+
+
+def test_a_countdown_fires_that_much_later(trip):
+    row = duebox.schedule("bell.rung", after=timedelta(minutes=90), key="it")
+    assert (row.due_at, row.zone) == (NOON + timedelta(minutes=90), "America/Chicago")
     trip.run(timedelta(days=1))
-    assert [event.type for event in Event.objects.all()] == ["gong.struck"]
+    assert fired() == ["2026-06-01T13:30Z"]
+
+
+def test_a_countdown_under_the_same_key_starts_anew(trip):
+    duebox.schedule("bell.rung", after=timedelta(minutes=10), key="it")
+    trip.run(timedelta(minutes=9))
+    duebox.schedule("bell.rung", after=timedelta(minutes=10), key="it")
+    trip.run(timedelta(days=1))
+    assert fired() == ["2026-06-01T12:19Z"]
+
+
+def test_a_schedule_is_moved_to_so_much_later(trip):
+    duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
+    assert duebox.reschedule("it", after=timedelta(minutes=5)) == 1
+    assert the_row().due_at == NOON + timedelta(minutes=5)
+
+
+def test_a_zone_may_be_a_zoneinfo():
+    row = duebox.schedule("bell.rung", at=local("2026-06-02T09:00"), zone=ZoneInfo("Asia/Tokyo"), key="it")
+    assert (row.zone, row.due_at) == ("Asia/Tokyo", utc("2026-06-02T00:00Z"))
+    duebox.reschedule("it", zone=ZoneInfo("Europe/London"))
+    assert (the_row().zone, the_row().due_at) == ("Europe/London", utc("2026-06-02T08:00Z"))
+    assert Timetable(rule=daily("09:00"), zone=ZoneInfo("Asia/Tokyo")) == Timetable(
+        rule=daily("09:00"), zone="Asia/Tokyo"
+    )
 
 
 def test_what_fired_stays_fired_whatever_comes_under_its_key(trip):
@@ -387,9 +455,9 @@ def test_a_key_that_was_cancelled_can_be_used_again(trip):
 
 
 def test_a_number_of_firings_starts_anew_with_another_intention(trip):
-    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("09:00"), remaining=3), key="it")
+    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("09:00"), remaining=3, zone="UTC"), key="it")
     trip.run(timedelta(days=2))
-    row = duebox.schedule("bell.rung", repeat=Timetable(rule=daily("10:00"), remaining=2), key="it")
+    row = duebox.schedule("bell.rung", repeat=Timetable(rule=daily("10:00"), remaining=2, zone="UTC"), key="it")
     assert row.remaining == 2
     trip.run(timedelta(days=9))
     assert len(fired()) == 4
@@ -412,17 +480,30 @@ def test_the_same_call_again_follows_a_new_release_of_the_zone_database():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, InvalidSchedule, r"needs a time; pass at=datetime\(...\) or repeat=when.daily"),
+        ({}, InvalidSchedule, r"needs a time; pass at=datetime\(...\), after=timedelta\(...\) or repeat="),
         ({"at": local("2026-06-01T06:59")}, InvalidSchedule, r"2026-06-01T06:59:00 America/Chicago has no occurrence"),
         ({"at": NOON}, InvalidSchedule, r"^2026-06-01T12:00:00Z has no occurrence after now \(2026-06-01T12:00:00Z\)"),
         ({"at": utc("2026-05-01T00:00Z")}, InvalidSchedule, r"give a later time, or emit\(\) the event"),
         ({"at": local("2026-06-01T12:30"), "zone": "Europe/London"}, InvalidSchedule, "has no occurrence"),
-        ({"at": "2026-06-02T09:00"}, WrongKindOfTime, "pass an aware datetime"),
-        ({"at": date(2026, 6, 2)}, WrongKindOfTime, "pass an aware datetime"),
+        ({"at": "2026-06-02T09:00"}, WrongKindOfTime, r"at='2026-06-02T09:00' is not a datetime; .*fromisoformat"),
+        ({"at": date(2026, 6, 2)}, WrongKindOfTime, r"names a day and no time; pass at=datetime\(2026, 6, 2, 9\)"),
+        ({"at": timedelta(hours=1)}, WrongKindOfTime, r"is a distance; pass it as after="),
+        ({"at": NOON, "after": timedelta(hours=1)}, InvalidSchedule, "after= .* together with at="),
+        ({"repeat": daily("09:00"), "after": timedelta(hours=1)}, InvalidSchedule, "after= .* together with repeat="),
+        ({"after": 30}, WrongKindOfTime, r"after=30 is not a timedelta; pass after=timedelta\(seconds=30\)"),
+        ({"after": NOON}, WrongKindOfTime, r"is not a timedelta; .* a moment is at="),
+        ({"after": timedelta(0)}, InvalidSchedule, r"after=0:00:00 does not lie ahead; .* or emit\(\) the event"),
+        ({"after": -timedelta(hours=1)}, InvalidSchedule, "does not lie ahead"),
+        ({"after": timedelta(days=40_000)}, InvalidSchedule, "longer than a century"),
+        (
+            {"at": local("2026-06-02T09:00"), "zone": UTC},
+            UnknownZone,
+            "datetime.timezone.utc is not in the zone database",
+        ),
         ({"at": local("2026-06-02T09:00"), "zone": "Europe/Londn"}, UnknownZone, "did you mean .*Europe/London"),
         ({"at": local("2026-06-02T09:00"), "zone": "UTC+2"}, UnknownZone, "not in the zone database"),
         ({"repeat": "daily"}, InvalidRule, r"not a rule; use one such as daily"),
-        ({"repeat": daily("09:00"), "at": "soon"}, WrongKindOfTime, "start is 'soon'"),
+        ({"repeat": daily("09:00"), "at": "soon"}, WrongKindOfTime, "at='soon' is not a datetime"),
         ({"repeat": daily("09:00"), "catch_up": "all"}, InvalidSchedule, r"catch_up='all' .*pass when.CatchUp"),
         ({"repeat": daily("09:00"), "late": "maybe"}, WhenError, "Late policy 'maybe'"),
         (
@@ -445,7 +526,7 @@ def test_the_same_call_again_follows_a_new_release_of_the_zone_database():
         ({"at": utc("2026-06-02T09:00Z"), "key": 42}, InvalidSchedule, "key='42' must be"),
         ({"at": utc("2026-06-02T09:00Z"), "type": "Bell"}, InvalidEvent, "'Bell' is not a name"),
         ({"at": utc("2026-06-02T09:00Z"), "about": 42}, InvalidEvent, "or a pair like"),
-        ({"at": utc("2026-06-02T09:00Z"), "about": Account()}, InvalidEvent, "save it before"),
+        ({"at": utc("2026-06-02T09:00Z"), "about": Account()}, InvalidEvent, "save it first"),
         ({"at": utc("2026-06-02T09:00Z"), "data": {"who": Account()}}, InvalidPayload, r"^data\.who: is a tests"),
         ({"at": utc("2026-06-02T09:00Z"), "data": {"at": local("2026-06-02")}}, InvalidPayload, "naive datetime"),
         ({"at": utc("2026-06-02T09:00Z"), "metadata": {"a": {1}}}, InvalidPayload, r"^metadata\.a"),
@@ -499,6 +580,60 @@ def test_the_time_that_fired_already_is_refused_under_its_key(trip):
     assert fired() == ["2026-06-02T09:00"]
 
 
+def declared_at_each_deploy(**changes):
+    given = {"at": utc("2026-06-02T09:00Z"), "key": "launch", "on_past": "ignore"}
+    return duebox.schedule("site.launched", **{**given, **changes})
+
+
+def test_a_call_that_is_made_again_at_each_deploy_changes_nothing_once_it_has_fired(trip):
+    declared_at_each_deploy()
+    trip.run(timedelta(days=2))
+    before = state("launch")
+    row = declared_at_each_deploy()
+    assert (row.status, row.fired) == ("completed", "2026-06-02T09:00Z")
+    assert state("launch") == before
+    assert fired("site.launched") == ["2026-06-02T09:00Z"]
+    with pytest.raises(InvalidSchedule, match=r"fired already.*or pass on_past='ignore' where the call is made again"):
+        declared_at_each_deploy(on_past="error")
+
+
+def test_a_call_that_is_made_again_at_each_deploy_finds_a_new_database_after_its_time(trip):
+    trip.by(timedelta(days=30))
+    row = declared_at_each_deploy()
+    assert (row.status, row.due_at, row.fired) == ("completed", None, "")
+    before = state("launch")
+    declared_at_each_deploy()
+    assert state("launch") == before
+    trip.run(timedelta(days=1))
+    assert fired("site.launched") == []
+    assert declared_at_each_deploy(at=trip.now + timedelta(days=1)).status == "scheduled"
+
+
+def test_a_call_that_ignores_the_past_leaves_what_is_planned():
+    declared_at_each_deploy()
+    before = state("launch")
+    declared_at_each_deploy(at=utc("2026-05-02T09:00Z"))
+    assert state("launch") == before
+
+
+def test_a_call_that_ignores_the_past_plans_what_is_to_come():
+    assert declared_at_each_deploy().due_at == utc("2026-06-02T09:00Z")
+    assert declared_at_each_deploy(at=utc("2026-06-03T09:00Z")).due_at == utc("2026-06-03T09:00Z")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key": None}, r"is for a call that is made again under the same key; pass key="),
+        ({"on_past": "skip"}, r"on_past='skip' must be 'error' or 'ignore'"),
+        ({"at": None, "repeat": Timetable(rule=daily("09:00"), remaining=0)}, "remaining=0 leaves nothing"),
+    ],
+)
+def test_what_makes_no_sense_about_the_past_is_refused(options, message):
+    with pytest.raises(InvalidSchedule, match=message):
+        declared_at_each_deploy(**options)
+
+
 # Another time, rule or zone
 
 
@@ -515,7 +650,7 @@ def test_a_schedule_is_moved_to_an_earlier_or_a_later_time(to, trip):
 def test_a_move_is_told_in_the_trail():
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it", about=("bell", 1))
     duebox.reschedule("it", at=utc("2026-06-05T09:00Z"))
-    line = Trail.objects.get(what="moved")
+    line = ScheduleLog.objects.get(what="moved")
     assert (line.due_before, line.due_after) == (utc("2026-06-02T09:00Z"), utc("2026-06-05T09:00Z"))
     assert (line.at, line.note) == (NOON, "rescheduled")
     assert (line.aggregate_type, line.aggregate_id, line.occurrence) == ("bell", "1", "2026-06-02T09:00Z")
@@ -731,7 +866,7 @@ def test_what_fired_cannot_be_moved_any_more(trip):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": "it"}, r"changes nothing; pass at=, repeat= or zone="),
+        ({"key": "it"}, r"changes nothing; pass at=, after=, repeat= or zone="),
         ({"at": NOON + timedelta(days=1)}, "Say which"),
         ({"key": "it", "about": ("bell", 1), "zone": "UTC"}, "and not both"),
         ({"key": "it", "at": utc("2026-05-01T00:00Z")}, "2026-05-01T00:00:00Z has no occurrence after now"),
@@ -739,7 +874,10 @@ def test_what_fired_cannot_be_moved_any_more(trip):
         ({"key": "it", "repeat": Timetable(rule=daily("09:00"), remaining=0)}, "remaining=0"),
         ({"key": "it", "zone": "Mars/Olympus"}, "not in the zone database"),
         ({"key": "it", "repeat": "daily"}, "not a rule"),
-        ({"key": "it", "at": "tomorrow"}, "pass an aware datetime"),
+        ({"key": "it", "at": "tomorrow"}, "at='tomorrow' is not a datetime"),
+        ({"key": "it", "at": timedelta(hours=1)}, "pass it as after="),
+        ({"key": "it", "after": timedelta(0)}, "does not lie ahead"),
+        ({"key": "it", "after": timedelta(1), "zone": "UTC", "at": NOON}, "together with at="),
     ],
 )
 def test_a_move_that_makes_no_sense_is_refused_and_what_is_planned_stays(options, message):
@@ -809,7 +947,7 @@ def test_rest_and_wake_are_told_in_the_trail(trip):
     duebox.pause("it")
     trip.by(timedelta(days=3))
     duebox.resume("it")
-    lines = Trail.objects.order_by("id")
+    lines = ScheduleLog.objects.order_by("id")
     assert [(line.what, line.at) for line in lines] == [("paused", NOON), ("resumed", NOON + timedelta(days=3))]
     assert (lines[0].occurrence, lines[0].due_before) == ("2026-06-02T09:00", utc("2026-06-02T09:00Z"))
     assert {(line.aggregate_type, line.aggregate_id) for line in lines} == {("bell", "1")}
@@ -873,7 +1011,7 @@ def test_what_rests_goes_on_resting_when_it_is_scheduled_anew(trip):
 
 
 def test_rest_keeps_the_number_that_is_left(trip):
-    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=2), key="it")
+    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=2, zone="UTC"), key="it")
     trip.run(timedelta(days=1))
     duebox.pause("it")
     duebox.resume("it")

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 import pytest
 
-from duebox import Retry, subscribers
+from duebox import Limit, Retry, subscribers
 from duebox.exceptions import InvalidSubscriber
 from duebox.models import Delivery
 from duebox.subscribers import receivers_of
@@ -223,3 +224,41 @@ def test_a_removed_subscriber_receives_nothing_more(on):
     subscribers.remove("it")
     assert names("member.invited") == set()
     assert not {"it", "old"} & set(subscribers.by_name())
+
+
+def test_a_number_is_the_number_of_retries(on):
+    for count in (0, 3):
+        on("a.b", name=f"it.{count}", retry=count)(lambda event: None)
+        assert subscribers.by_name()[f"it.{count}"].retry == Retry(limit=count)
+
+
+@pytest.mark.parametrize("retry", [True, -1, 10_001, 1.5, "3", {"limit": 3}, Retry])
+def test_what_is_no_retry_policy_is_refused_when_it_is_declared(on, retry):
+    with pytest.raises(InvalidSubscriber, match=r"retry=.* pass "):
+        on("a.b", name="it", retry=retry)
+
+
+def test_a_timeout_is_seconds_or_a_timedelta(on):
+    on("a.b", name="one", timeout=30)(lambda event: None)
+    on("a.b", name="two", timeout=timedelta(minutes=2))(lambda event: None)
+    on("a.b", name="three")(lambda event: None)
+    assert [subscribers.by_name()[name].timeout for name in ("one", "two", "three")] == [30.0, 120.0, None]
+
+
+@pytest.mark.parametrize("timeout", [True, 0, -1, float("nan"), float("inf"), "30", timedelta(0)])
+def test_what_is_no_timeout_is_refused_when_it_is_declared(on, timeout):
+    with pytest.raises(InvalidSubscriber, match=r"timeout=.* is no time; pass seconds above 0"):
+        on("a.b", name="it", timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"burst": 3}, {"rate": 0}, {"rate": "10"}, {"rate": True}, {"concurrency": 0}, {"concurrency": 1.5}]
+)
+def test_a_limit_that_cannot_be_meant_is_refused(values):
+    with pytest.raises(InvalidSubscriber, match=r"Limit\("):
+        Limit(**values)
+
+
+def test_a_limit_that_is_a_number_is_refused_with_what_to_write(on):
+    with pytest.raises(InvalidSubscriber, match=r"limit=4 is no limit; pass duebox.Limit\(concurrency=4\)"):
+        on("a.b", name="it", limit=4)

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from django.db import OperationalError, connection, connections, models, transaction
@@ -14,10 +15,12 @@ from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 import duebox
-from duebox import clock, sweeps, when
-from duebox.exceptions import InvalidPlan
-from duebox.models import Event, Schedule, Trail
+from duebox import clock, subscribers, sweeping, sweeps, when
+from duebox.exceptions import InvalidEvent, InvalidPlan, Permanent
+from duebox.models import Attempt, Delivery, Event, Schedule, ScheduleLog
+from duebox.outcome import Retry
 from duebox.promise import Own
+from duebox.store import operations
 from duebox.sweeps import Sweep, ensure_schedules
 from duebox.testing import drain, travel
 from duebox.worker.tidy import close_connections
@@ -47,12 +50,12 @@ def due_tasks(only_these_sweeps):
 
 
 def declare(**attributes):
-    """The sweep of the documentation, changed here and there."""
+    """The sweep of the documentation, changed here and there; a row that fails is left to the next run."""
 
     def due(self, tasks, now):
         return tasks.filter(done=False, due_at__gt=now, due_at__lte=now + DAY)
 
-    given = {"model": Task, "event": "task.due_soon", "stamp": "reminded_at", "due": due}
+    given = {"model": Task, "event": "task.due_soon", "stamp": "reminded_at", "due": due, "retry": Retry(limit=0)}
     return type("DueTasks", (Sweep,), {"data": lambda self, task: {"title": task.title}, **given, **attributes})
 
 
@@ -85,10 +88,11 @@ def test_a_due_task_gets_one_event_about_it_and_its_stamp(due_tasks):
     assert (swept.found, swept.stamped, swept.emitted, swept.failed) == (1, 1, 1, 0)
     event = Event.objects.get()
     assert (event.type, event.data) == ("task.due_soon", {"title": "task 0"})
-    assert (event.aggregate_type, event.aggregate_id) == ("task", str(task.pk))
-    assert event.metadata == {"sweep": "app.DueTasks", "run": swept.run}
-    assert event.idempotency_key == f"app.DueTasks:{task.pk}/{swept.run}"
+    assert (event.aggregate_type, event.aggregate_id) == ("app.task", str(task.pk))
     task.refresh_from_db()
+    stamped_at = task.reminded_at.isoformat()
+    assert event.metadata == {"sweep": "app.DueTasks", "run": swept.run, "stamped_at": stamped_at}
+    assert event.idempotency_key == f"app.DueTasks:{task.pk}/{swept.run}"
     assert before <= task.reminded_at <= timezone.now()
 
 
@@ -99,7 +103,7 @@ def test_tasks_that_are_not_due_are_left_alone(due_tasks):
     assert due_tasks.run().found == 0
     assert not Task.objects.filter(reminded_at__isnull=False).exists()
     assert not Event.objects.exists()
-    assert not Trail.objects.exists()
+    assert not ScheduleLog.objects.exists()
 
 
 def test_an_organization_is_passed_on_where_the_sweep_names_one():
@@ -168,8 +172,8 @@ def test_data_sees_what_due_selected(django_assert_num_queries):
         return rows.select_related("project").annotate(hint=F("project__name"))
 
     sweep = declare(due=due, data=lambda self, task: {"title": task.project.name, "hint": task.hint})
-    # Two savepoints, and between them: stamp, load, emit, trail.
-    with django_assert_num_queries(8):
+    # The clock, the keys; two savepoints, and between them: stamp, load, emit, trail.
+    with django_assert_num_queries(10):
         sweep.run()
     assert titles() == ["boat", "garden", "house"]
 
@@ -244,10 +248,11 @@ def test_the_window_is_measured_on_the_clock_of_the_database(due_tasks):
 # Batches, limits, dry runs
 
 
-def test_a_run_takes_its_rows_in_batches_by_key(due_tasks, django_assert_max_num_queries):
+def test_a_run_takes_its_rows_in_batches(due_tasks, django_assert_max_num_queries):
     tasks(1200)
-    # Three batches of eight queries: two for the transaction, two for the savepoint, stamp, load, emit, trail.
-    with django_assert_max_num_queries(24):
+    # The clock and the keys, and three batches of eight queries: two for the transaction, two for the savepoint,
+    # stamp, load, emit, trail.
+    with django_assert_max_num_queries(26):
         assert due_tasks.run().emitted == 1200
     assert [row.title for row in Task.objects.filter(reminded_at__isnull=True)] == []
 
@@ -287,7 +292,7 @@ def test_a_sweep_runs_on_the_database_that_it_is_told(due_tasks):
     Task.objects.using("other").create(due_at=clock.now() + timedelta(hours=1))
     assert due_tasks.run().found == 0
     assert due_tasks.run(using="other").emitted == 1
-    assert Event.objects.using("other").count() == Trail.objects.using("other").count() == 1
+    assert Event.objects.using("other").count() == ScheduleLog.objects.using("other").count() == 1
     assert not Event.objects.exists()
 
 
@@ -300,14 +305,132 @@ def test_what_is_rolled_back_around_a_run_never_happened(due_tasks):
     assert due_tasks.run().emitted == 2
 
 
+# The order of rows
+
+
+def spread(count):
+    """Tasks in the reverse order of their deadlines."""
+    hours = timedelta(hours=1)
+    rows = [Task(title=f"task {number:02}", due_at=clock.now() + hours * (20 - number)) for number in range(count)]
+    return Task.objects.bulk_create(rows)
+
+
+def order_of_events():
+    return [event.data["title"] for event in Event.objects.filter(type="task.due_soon").order_by("id")]
+
+
+def soonest(self, rows, now):
+    return rows.filter(done=False).order_by("due_at")
+
+
+def test_rows_are_taken_in_the_order_of_the_query_and_a_limit_takes_the_first():
+    spread(15)
+    sweep = declare(due=soonest, batch=2)
+    assert sweep.run(limit=5).emitted == 5
+    assert order_of_events() == ["task 14", "task 13", "task 12", "task 11", "task 10"]
+    assert sweep.run(limit=4).emitted == 4
+    assert order_of_events()[5:] == ["task 09", "task 08", "task 07", "task 06"]
+
+
+def test_rows_without_an_order_are_taken_by_primary_key_whatever_the_model_says():
+    assert Task._meta.ordering == ["-due_at"]
+    rows = spread(5)
+    Task.objects.filter(pk=rows[0].pk).update(due_at=clock.now() + timedelta(minutes=1))
+    assert declare(due=lambda self, rows, now: rows.all(), batch=2).run(limit=3).emitted == 3
+    assert order_of_events() == ["task 00", "task 01", "task 02"]
+
+
+@pytest.mark.parametrize(
+    ("due", "order"),
+    [
+        (lambda rows: rows.order_by("-due_at"), "0123"),
+        (lambda rows: rows.order_by("project__name", "-title"), "3120"),
+        (lambda rows: rows.order_by(F("project__name").desc(nulls_last=True), "title"), "0213"),
+        (lambda rows: rows.order_by("due_at").reverse(), "0123"),
+        (lambda rows: rows.filter(project__task__isnull=False).order_by("due_at"), "3210"),  # rows come several times
+        (lambda rows: rows.annotate(all=Count("project__task")).order_by("all", "title"), "0123"),
+        (lambda rows: rows.order_by("project", "-pk").distinct("project"), "23"),
+        (lambda rows: rows.annotate(at=Window(RowNumber(), order_by="-pk")).filter(at__lte=3).order_by("at"), "321"),
+    ],
+)
+def test_any_order_is_kept(due, order):
+    house, garden = Project.objects.create(name="house"), Project.objects.create(name="garden")
+    for row, project in zip(spread(4), (house, garden, house, garden), strict=True):
+        Task.objects.filter(pk=row.pk).update(project=project)
+    expected = [f"task 0{number}" for number in order]
+    assert declare(due=lambda self, rows, now: due(rows), batch=1).run().emitted == len(expected)
+    assert order_of_events() == expected
+
+
+def test_rows_may_be_taken_at_random():
+    spread(10)
+    assert declare(due=lambda self, rows, now: rows.order_by("?"), batch=3).run().emitted == 10
+    assert sorted(order_of_events()) == [f"task {number:02}" for number in range(10)]
+
+
+def test_rows_that_fail_at_the_front_hold_up_no_others(monkeypatch):
+    """Also where they are more than the keys that are read at a time."""
+    monkeypatch.setattr(sweeping, "PAGE", 3)
+    spread(20)
+
+    def data(self, task):
+        if int(task.title[-2:]) >= 8:
+            raise ValueError("no luck")
+        return {"title": task.title}
+
+    swept = declare(due=soonest, data=data, batch=2).run()
+    assert (swept.found, swept.emitted, swept.failed) == (20, 8, 12)
+    assert order_of_events() == [f"task {number:02}" for number in reversed(range(8))]
+    assert ScheduleLog.objects.filter(what="failed").count() == 12
+
+
+def test_rows_that_are_given_many_times_hold_up_no_others(monkeypatch):
+    monkeypatch.setattr(sweeping, "PAGE", 2)
+    Task.objects.bulk_create(Task(title="broken", due_at=NOON, project=None) for _ in range(3))
+    project = Project.objects.create()
+    tasks(4, project=project)
+    Task.objects.filter(title="broken").update(project=project)
+
+    def due(self, rows, now):
+        return rows.filter(project__task__isnull=False).order_by("due_at")
+
+    swept = declare(due=due, data=refuse("broken"), batch=2).run()
+    assert (swept.emitted, swept.failed) == (4, 3)
+
+
+def test_the_reading_of_keys_goes_on_behind_a_page(monkeypatch, django_assert_max_num_queries):
+    monkeypatch.setattr(sweeping, "PAGE", 4)
+    spread(10)
+    with django_assert_max_num_queries(1 + 3 + 5 * 8):
+        assert declare(due=soonest, batch=2).run().emitted == 10
+    assert order_of_events() == [f"task {number:02}" for number in reversed(range(10))]
+
+
+def test_a_row_is_found_once_in_a_run_however_short_its_window_is(monkeypatch):
+    monkeypatch.setattr(sweeping, "PAGE", 2)
+    tasks(6)
+    sweep = declare(again_after=timedelta(microseconds=1), batch=2)
+    assert (sweep.run().emitted, Event.objects.count()) == (6, 6)
+
+
+def test_an_ordered_union_is_refused():
+    def due(self, rows, now):
+        return rows.filter(done=False).union(rows.filter(title="x")).order_by("due_at")
+
+    with pytest.raises(
+        InvalidPlan, match=r"gave an ordered union\(\), whose order cannot be kept; join the conditions"
+    ):
+        declare(due=due).run()
+
+
 # The trail
 
 
 def test_every_event_has_a_line_in_the_trail_with_the_id_of_its_run(due_tasks):
     tasks(3)
     swept = due_tasks.run()
-    lines = Trail.objects.filter(run=swept.run)
-    assert {(line.what, line.source, line.aggregate_type) for line in lines} == {("swept", "app.DueTasks", "task")}
+    lines = ScheduleLog.objects.filter(run=swept.run)
+    assert {(line.what, line.source, line.aggregate_type) for line in lines} == {("swept", "app.DueTasks", "app.task")}
     assert {line.event_id for line in lines} == set(Event.objects.values_list("id", flat=True))
     assert {line.aggregate_id for line in lines} == {str(task.pk) for task in Task.objects.all()}
 
@@ -318,9 +441,12 @@ def test_a_run_says_what_it_did(due_tasks, caplog):
         swept = due_tasks.run()
         due_tasks.run()
     assert str(swept) == "app.DueTasks: 2 swept"
-    assert [record.message for record in caplog.records] == [
-        f"swept: sweep=app.DueTasks run={swept.run} rows=2 failed=0"
-    ]
+    started, ended, *_ = [record.message for record in caplog.records]
+    assert started == f"sweep started: sweep=app.DueTasks run={swept.run}"
+    assert ended.startswith(
+        f"sweep ended: sweep=app.DueTasks run={swept.run} found=2 emitted=2 again=0 failed=0 seconds="
+    )
+    assert len(caplog.records) == 4
 
 
 # One row's failure
@@ -336,27 +462,107 @@ def test_one_row_that_fails_does_not_hurt_the_others(caplog):
     assert titles() == ["task 0", "task 1", "task 3", "task 4"]
     failed = Task.objects.get(title="task 2")
     assert failed.reminded_at == NOON
-    line = Trail.objects.get(what="failed")
+    line = ScheduleLog.objects.get(what="failed")
     assert (line.source, line.run, line.aggregate_id) == ("app.DueTasks", swept.run, str(failed.pk))
     assert (line.note, line.event_id) == ("ValueError: no luck with task 2", None)
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert record.message == f"row not swept: sweep=app.DueTasks about=task:{failed.pk}"
+    assert record.message == f"row not swept: sweep=app.DueTasks about=app.task:{failed.pk}"
     assert isinstance(record.exc_info[1], ValueError)
 
 
-def test_a_row_that_failed_is_tried_once_in_a_run_and_again_by_the_next():
+def failing(title, times, calls=None):
+    """Fails so many times for the task of this title, tried alone; a try with its batch does not count."""
+    tried = [] if calls is None else calls
+
+    def data(self, task):
+        if task.title == title:
+            tried.append(time.monotonic())
+            if len(tried) <= times * 2:
+                raise ConnectionError(f"no luck with {title}")
+        return {"title": task.title}
+
+    return data
+
+
+def test_a_row_that_fails_is_tried_again_in_the_run_after_one_two_and_four_seconds(caplog):
+    assert (Sweep.retry.delays, Sweep.retry.limit) == ((1.0, 2.0, 4.0), 3)
     tasks(5)
+    calls = []
+    swept = declare(data=failing("task 2", 2, calls), retry=Sweep.retry).run()
+    assert (swept.found, swept.emitted, swept.failed) == (5, 5, 0)
+    assert titles() == [f"task {number}" for number in range(5)]
+    assert [round(later - earlier) for earlier, later in pairwise(calls)] == [0, 1, 0, 2]
+    assert not ScheduleLog.objects.filter(what="failed").exists()
+    assert [record.levelname for record in caplog.records if "not swept" in record.message] == ["WARNING"] * 2
+
+
+def test_a_row_that_fails_every_time_is_given_up_with_one_line_and_found_by_the_next_run(caplog):
+    tasks(5)
+    calls = []
+    sweep = declare(data=failing("task 1", 4, calls), retry=Retry(delays=(0.01, 0.02, 0.03)), batch=2)
+    swept = sweep.run()
+    assert (swept.found, swept.emitted, swept.failed, len(calls)) == (5, 4, 1, 8)
+    assert ScheduleLog.objects.get(what="failed").note == "ConnectionError: no luck with task 1"
+    levels = [record.levelname for record in caplog.records if "not swept" in record.message]
+    assert levels == ["WARNING"] * 3 + ["ERROR"]
+    assert (sweep.run().emitted, titles()) == (1, [f"task {number}" for number in range(5)])
+
+
+@pytest.mark.parametrize("error", [Permanent("never"), InvalidEvent("this is no event")])
+def test_what_no_retry_can_help_is_not_tried_again(error):
+    tasks(1)
     calls = []
 
     def data(self, task):
-        calls.append(task.title)
-        return refuse("task 1" if len(calls) < 20 else "nobody")(self, task)
+        calls.append(task)
+        raise error
 
-    sweep = declare(data=data, batch=2)
-    assert (sweep.run().failed, calls.count("task 1")) == (1, 2)  # once with its batch, once alone
-    calls.extend([""] * 20)
-    assert sweep.run().emitted == 1
-    assert titles() == [f"task {number}" for number in range(5)]
+    assert (declare(data=data, retry=Sweep.retry).run().failed, len(calls)) == (1, 2)  # with its batch, and alone
+
+
+def test_rows_are_committed_before_others_are_tried_again(elsewhere):
+    tasks(4)
+    seen = []
+
+    def data(self, task):
+        if task.title == "task 0":
+            [(count,)] = elsewhere.execute("SELECT count(*) FROM duebox_event").fetchall()
+            seen.append(count)
+            elsewhere.commit()
+            if len(seen) < 3:
+                raise ValueError("not yet")
+        return {"title": task.title}
+
+    assert declare(data=data, retry=Retry(delays=(0.01,)), batch=2).run().emitted == 4
+    assert seen == [0, 0, 3]
+
+
+def test_a_row_that_another_run_has_swept_meanwhile_is_not_tried_again():
+    tasks(1)
+    other = declare(name="other")
+    calls = []
+
+    def data(self, task):
+        calls.append(task)
+        raise ValueError("not here")
+
+    sweep = declare(data=data, retry=Retry(delays=(0.01,)))
+    wait = sweeping._wait
+    sweeping._wait = lambda seconds: other.run()
+    try:
+        swept = sweep.run()
+    finally:
+        sweeping._wait = wait
+    assert (swept.found, swept.emitted, swept.failed, len(calls)) == (1, 0, 0, 2)
+    assert Event.objects.count() == 1
+
+
+def test_on_another_clock_the_tries_take_no_time():
+    with travel(NOON):
+        tasks(1)
+        started = time.monotonic()
+        assert declare(data=failing("task 0", 9), retry=Sweep.retry).run().failed == 1
+        assert time.monotonic() - started < 1
 
 
 def broken_query(self, task):
@@ -385,7 +591,7 @@ def test_a_failure_of_any_kind_stays_with_its_row(data):
     tasks(3)
     swept = declare(data=data).run()
     assert (swept.emitted, swept.failed) == (2, 1)
-    assert Trail.objects.filter(what="failed").count() == 1
+    assert ScheduleLog.objects.filter(what="failed").count() == 1
     assert [task.title for task in Task.objects.filter(reminded_at__isnull=True)] == ["task 1"]
 
 
@@ -408,24 +614,64 @@ def test_an_error_that_cannot_be_stored_as_text_is_stored_all_the_same(caplog):
         raise ValueError("\x00 and \udc80")
 
     assert declare(data=data).run().failed == 1
-    assert Trail.objects.get().note == "ValueError: \\x00 and \\udc80"
+    assert ScheduleLog.objects.get().note == "ValueError: \\x00 and \\udc80"
 
 
-def test_a_broken_connection_is_no_rows_fault_and_undoes_the_batch(elsewhere, caplog):
+def cut(elsewhere):
+    elsewhere.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
+    elsewhere.commit()
+
+
+def test_a_broken_connection_is_no_rows_fault_and_the_batch_is_tried_again(elsewhere, caplog):
     tasks(3)
+    calls = []
 
     def data(self, task):
-        if task.title == "task 1":
-            elsewhere.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
-            elsewhere.commit()
+        calls.append(task.title)
+        if calls.count("task 1") == 1 and task.title == "task 1":
+            cut(elsewhere)
             Task.objects.count()
         return {"title": task.title}
 
+    swept = declare(data=data).run()
+    assert (swept.found, swept.emitted, swept.failed) == (3, 3, 0)
+    assert titles() == ["task 0", "task 1", "task 2"]
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.message.startswith(f"database error, trying again in 1 s: sweep=app.DueTasks run={swept.run} ")
+
+
+def test_a_database_that_stays_away_ends_the_run_after_three_more_tries(elsewhere, caplog):
+    tasks(3)
+    tried = []
+
+    def data(self, task):
+        tried.append(time.monotonic())
+        cut(elsewhere)
+        Task.objects.count()
+
     with pytest.raises(OperationalError):
         declare(data=data).run()
-    assert [record for record in caplog.records if record.levelno == logging.ERROR] == []
+    assert [round(later - earlier) for earlier, later in pairwise(tried)] == [1, 2, 4]
+    told = [(record.levelname, record.message.partition(":")[0]) for record in caplog.records if record.levelno > 20]
+    waits = [("WARNING", f"database error, trying again in {seconds} s") for seconds in (1, 2, 4)]
+    assert told == [*waits, ("ERROR", "sweep skipped")]
     assert not Event.objects.exists()
+    assert not ScheduleLog.objects.exists()
     assert declare(name="again").run().emitted == 3
+
+
+def test_in_a_transaction_of_the_caller_a_database_error_is_raised_at_once(elsewhere):
+    tasks(1)
+    tried = []
+
+    def data(self, task):
+        tried.append(task)
+        cut(elsewhere)
+        Task.objects.count()
+
+    with pytest.raises(OperationalError), transaction.atomic():
+        declare(data=data).run()
+    assert len(tried) == 1
 
 
 def test_a_run_after_the_database_came_back_does_not_need_a_second_try(elsewhere, due_tasks):
@@ -435,6 +681,269 @@ def test_a_run_after_the_database_came_back_does_not_need_a_second_try(elsewhere
     elsewhere.commit()
     time.sleep(0.05)
     assert due_tasks.run().emitted == 2
+
+
+# Rows whose handler gave up
+
+
+class Reminders:
+    """A handler that fails for good until it is repaired, and another one beside it."""
+
+    def __init__(self, on, **options):
+        self.broken = True
+        self.reminded, self.counted = [], []
+        on("task.due_soon", name="remind", **options)(self.remind)
+        on("task.due_soon", name="count")(self.count)
+
+    def remind(self, event):
+        if self.broken:
+            raise Permanent("the post is closed")
+        self.reminded.append(event.about[1])
+
+    def count(self, event):
+        self.counted.append(event.about[1])
+
+
+@pytest.fixture
+def reminders(on):
+    return Reminders(on)
+
+
+def letters():
+    return list(Delivery.objects.filter(status="dead").values_list("subscriber", flat=True))
+
+
+def died(sweep, count=1, **fields):
+    """Tasks that were swept, and of whose events a handler died."""
+    rows = tasks(count, **fields)
+    assert sweep.run().emitted == count
+    assert drain(raises=False).dead == count
+    return rows
+
+
+def test_a_row_whose_handler_died_is_found_again_by_the_next_run(due_tasks, reminders):
+    with travel(NOON) as traveller:
+        [task] = died(due_tasks)
+        [first] = Event.objects.all()
+        traveller.by(timedelta(hours=1))
+        reminders.broken = False
+        assert due_tasks.run(dry_run=True).found == 1
+        swept = due_tasks.run()
+        assert (swept.found, swept.emitted, swept.again, swept.failed) == (1, 1, 1, 0)
+        assert str(swept) == "app.DueTasks: 1 swept (1 again)"
+        drain()
+        assert reminders.reminded == [str(task.pk)]
+        task.refresh_from_db()
+        assert task.reminded_at == NOON + timedelta(hours=1)
+        assert due_tasks.run().found == 0
+    second = Event.objects.exclude(pk=first.pk).get()
+    assert letters() == []
+    [gone] = Attempt.objects.filter(event_id=first.pk, outcome="discarded")
+    assert gone.note == f"sweep app.DueTasks found the row again: run {swept.run}"
+    line = ScheduleLog.objects.get(run=swept.run)
+    assert (line.what, line.event_id) == ("swept", second.pk)
+    assert line.note == "again: a handler of the event before gave up"
+
+
+def test_only_the_handler_that_died_gets_the_second_event(due_tasks, reminders):
+    with travel(NOON):
+        [task] = died(due_tasks, project=Project.objects.create())
+        reminders.broken = False
+        assert due_tasks.run().again == 1
+        drain()
+    assert (reminders.reminded, reminders.counted) == ([str(task.pk)], [str(task.pk)])
+
+
+def test_a_row_is_found_again_with_what_it_says_by_then(due_tasks, reminders):
+    [task] = died(due_tasks)
+    Task.objects.filter(pk=task.pk).update(title="water them today")
+    due_tasks.run()
+    assert titles() == ["task 0", "water them today"]
+
+
+def test_a_row_is_found_again_as_often_as_its_handler_dies(due_tasks, reminders):
+    died(due_tasks)
+    for _ in range(3):
+        assert due_tasks.run().again == 1
+        drain(raises=False)
+        assert letters() == ["remind"]
+    assert Event.objects.count() == 4
+
+
+def test_while_its_handler_is_trying_a_row_is_not_found(due_tasks, on):
+    on("task.due_soon", name="slow")(lambda event: 1 / 0)
+    tasks(1)
+    due_tasks.run()
+    assert drain(raises=False).retried == 1
+    assert due_tasks.run().found == 0
+
+
+def test_a_sweep_may_leave_dead_letters_to_people(reminders):
+    sweep = declare(on_dead="keep")
+    died(sweep)
+    assert (sweep.run(dry_run=True).found, sweep.run().found, letters()) == (0, 0, ["remind"])
+
+
+def test_a_dead_letter_that_is_redriven_reminds_and_the_next_run_does_not(due_tasks, reminders):
+    [task] = died(due_tasks)
+    reminders.broken = False
+    assert operations.retry("default", list(Delivery.objects.values_list("id", flat=True)), note="by hand").ids
+    assert due_tasks.run().found == 0
+    drain()
+    assert (due_tasks.run().found, reminders.reminded) == (0, [str(task.pk)])
+
+
+def test_a_dead_letter_whose_row_was_found_again_cannot_be_redriven(due_tasks, reminders):
+    [task] = died(due_tasks)
+    letter = Delivery.objects.get().id
+    reminders.broken = False
+    due_tasks.run()
+    assert operations.retry("default", [letter], note="by hand").ids == []
+    drain()
+    assert reminders.reminded == [str(task.pk)]
+
+
+def test_a_row_that_is_not_due_any_more_keeps_its_stamp_and_its_dead_letter(due_tasks, reminders):
+    died(due_tasks)
+    stamp = Task.objects.get().reminded_at
+    Task.objects.update(done=True)
+    assert (due_tasks.run(dry_run=True).found, due_tasks.run().found) == (0, 0)
+    assert (Task.objects.get().reminded_at, letters()) == (stamp, ["remind"])
+
+
+def test_a_row_whose_stamp_was_changed_since_is_not_found_again(due_tasks, reminders):
+    died(due_tasks)
+    Task.objects.update(reminded_at=timezone.now())
+    assert (due_tasks.run().found, letters()) == (0, ["remind"])
+
+
+def test_a_row_of_a_query_that_asks_for_the_stamp_itself_is_found_again(reminders):
+    sweep = declare(due=lambda self, rows, now: rows.filter(reminded_at__isnull=True))
+    died(sweep)
+    assert sweep.run().again == 1
+
+
+def test_a_row_without_a_window_is_found_again(reminders):
+    sweep = declare(again_after=None)
+    died(sweep)
+    assert sweep.run().again == 1
+
+
+def test_a_dead_letter_that_was_parked_stays(due_tasks, reminders):
+    died(due_tasks)
+    operations.park("default", list(Delivery.objects.values_list("id", flat=True)), note="look at it tomorrow")
+    assert (due_tasks.run().found, Delivery.objects.get().status) == (0, "parked")
+
+
+def test_a_dead_letter_that_holds_up_an_order_stays(due_tasks, on):
+    Reminders(on, ordered=True)
+    died(due_tasks)
+    assert (due_tasks.run().found, letters()) == (0, ["remind"])
+
+
+def test_a_dead_letter_that_left_its_order_does_not(due_tasks, on):
+    Reminders(on, ordered=True, on_dead="skip")
+    died(due_tasks)
+    assert (due_tasks.run().again, letters()) == (1, [])
+
+
+def test_a_handler_that_is_gone_keeps_its_dead_letters(due_tasks, reminders):
+    died(due_tasks)
+    subscribers.remove("remind")
+    assert (due_tasks.run().found, letters()) == (0, ["remind"])
+
+
+def test_a_handler_that_was_renamed_gets_the_second_event(due_tasks, reminders, on):
+    died(due_tasks)
+    subscribers.remove("remind")
+    on("task.due_soon", name="send", aliases=["remind"])(reminders.remind)
+    assert due_tasks.run().again == 1
+    assert Delivery.objects.get().subscriber == "send"
+
+
+def test_when_the_window_is_over_everybody_gets_the_event_and_the_dead_letter_goes(reminders):
+    sweep = declare(due=lambda self, rows, now: rows.all())
+    with travel(NOON) as traveller:
+        [task] = died(sweep)
+        reminders.broken = False
+        traveller.by(DAY)
+        assert (sweep.run().emitted, letters()) == (1, [])
+        drain()
+    assert (reminders.reminded, reminders.counted) == ([str(task.pk)], [str(task.pk)] * 2)
+
+
+def test_a_limit_counts_rows_that_are_found_again(due_tasks, reminders):
+    died(due_tasks, 3)
+    tasks(3)
+    assert [(swept.found, swept.again) for swept in (due_tasks.run(limit=2), due_tasks.run(limit=2))] == [
+        (2, 2),
+        (2, 1),
+    ]
+    assert due_tasks.run(dry_run=True).found == 2
+
+
+def test_a_row_that_fails_when_it_is_found_again_is_tried_again_in_the_run_and_keeps_its_letter(reminders):
+    calls = []
+
+    def data(self, task):
+        calls.append(task.title)
+        if 1 < len(calls) <= broken:
+            raise ValueError("no luck")
+        return {"title": task.title}
+
+    sweep = declare(data=data, retry=Retry(delays=(0.01,)))
+    broken = 9
+    died(sweep)
+    stamp = Task.objects.get().reminded_at
+    swept = sweep.run()
+    assert (swept.found, swept.emitted, swept.failed, len(calls)) == (1, 0, 1, 1 + 4)
+    assert (Task.objects.get().reminded_at, letters()) == (stamp, ["remind"])
+    broken = 7
+    assert (sweep.run().again, len(calls), letters()) == (1, 1 + 4 + 3, [])
+
+
+def test_what_others_put_into_metadata_does_no_harm(due_tasks, reminders):
+    for stamped_at in ("soon", 7, None):
+        metadata = {"sweep": "app.DueTasks", "stamped_at": stamped_at}
+        duebox.emit("task.due_soon", {"title": ""}, about=("task", "x"), metadata=metadata)
+    drain(raises=False)
+    assert (due_tasks.run().found, letters()) == (0, ["remind"] * 3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_runs_and_a_redrive_at_once_remind_nobody_twice(reminders, on):
+    """Whoever has locked the dead letter decides."""
+    sweep = declare(batch=7)
+    many = 120
+    died(sweep, many)
+    reminders.broken = False
+    together = threading.Barrier(3)
+    redriven, again = [], []
+
+    def work(action):
+        try:
+            together.wait()
+            action()
+        finally:
+            close_connections()
+
+    def redrive_some():
+        ids = list(Delivery.objects.order_by("-id").values_list("id", flat=True))
+        for start in range(0, many, 9):
+            redriven.extend(operations.retry("default", ids[start : start + 9], note="by hand").ids)
+
+    threads = [threading.Thread(target=work, args=[action]) for action in (
+        redrive_some, lambda: again.append(sweep.run().again), lambda: again.append(sweep.run().again),
+    )]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sweep.run()
+    drain()
+    assert letters() == []
+    assert sorted(reminders.reminded, key=int) == [str(task.pk) for task in Task.objects.order_by("pk")]
+    assert sum(again) + len(redriven) == many
 
 
 # Several at once
@@ -476,7 +985,7 @@ def test_three_that_sweep_at_once_share_the_work_and_remind_nobody_twice():
     assert sum(each.emitted for each in swept) == 600
     assert min(each.emitted for each in swept) > 0
     assert Event.objects.values("aggregate_id").distinct().count() == Event.objects.count() == 600
-    assert {line.run for line in Trail.objects.all()} == {each.run for each in swept}
+    assert {line.run for line in ScheduleLog.objects.all()} == {each.run for each in swept}
 
 
 # By the clock
@@ -681,6 +1190,11 @@ def test_a_name_that_is_taken_is_refused_with_both_places(due_tasks):
         ({"again_after": timedelta(0)}, r"give a timedelta above 0"),
         ({"batch": 0}, r"batch of sweep app.DueTasks is 0; it must be a whole number above 0"),
         ({"limit": "10"}, r"limit of sweep app.DueTasks is '10'; it must be a whole number"),
+        (
+            {"retry": 3},
+            r"retry of sweep app.DueTasks is 3; give a duebox.Retry, such as Retry\(delays=\(1, 2, 4\)\), or",
+        ),
+        ({"on_dead": "again!"}, r"on_dead of sweep app.DueTasks is 'again!'; it must be 'again' or 'keep'"),
         ({"every": "0 * * * *"}, r"every of sweep app.DueTasks is '0 \* \* \* \*'; give a rule such as when.cron"),
     ],
 )

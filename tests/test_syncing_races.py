@@ -10,7 +10,8 @@ from datetime import date, timedelta
 import pytest
 from django.db import DataError, connection, transaction
 
-from duebox import syncing
+import duebox
+from duebox import plans, syncing
 from duebox.firing import fire_due
 from duebox.models import Event, Schedule
 from duebox.testing import travel
@@ -223,6 +224,122 @@ def test_a_cancellation_that_meets_the_firing_has_one_outcome(trip, beside):
     deleting.result(10)
     assert live() == {}
     assert Schedule.objects.filter(status="cancelled").count() == 2
+
+
+# Cancelled by somebody
+
+
+def move_by_a_week(pk):
+    booked = Appointment.objects.get(pk=pk)
+    booked.starts_at += timedelta(days=7)
+    booked.save()
+
+
+@pytest.mark.parametrize(("commit", "count"), [(True, 4), (False, 2)])
+def test_a_cancellation_that_meets_a_save_takes_back_also_what_that_save_planned(trip, beside, commit, count):
+    declare(Reminders)
+    trip.to(LONDON - timedelta(hours=1))
+    booked, gate = Appointment.objects.create(starts_at=LONDON), Gate()
+    assert len(live(booked)) == 2  # a day and two hours before are past
+    saving = beside(lambda: change_slowly(gate, lambda: move_by_a_week(booked.pk), commit=commit))
+    gate.wait_until_reached()
+    cancelling = beside(lambda: duebox.cancel(about=booked))
+    eventually(somebody_waits_for_a_lock)
+    gate.open()
+    saving.result(10)
+    assert cancelling.result(10) == count
+    move_by_a_week(booked.pk)
+    assert live(booked) == {}
+
+
+@pytest.mark.parametrize(("commit", "left"), [(True, 0), (False, 4)])
+@pytest.mark.parametrize(
+    "change", [move_by_a_week, lambda pk: plans.plans()[-1].reconcile()], ids=["save", "reconcile"]
+)
+def test_a_save_or_reconcile_that_meets_a_cancellation_leaves_it_cancelled(trip, beside, change, commit, left):
+    declare(Reminders)
+    booked, gate = Appointment.objects.create(starts_at=LONDON), Gate()
+    cancelling = beside(lambda: change_slowly(gate, lambda: duebox.cancel(about=booked), commit=commit))
+    gate.wait_until_reached()
+    changing = beside(change, booked.pk)
+    eventually(somebody_waits_for_a_lock)
+    gate.open()
+    cancelling.result(10), changing.result(10)
+    assert len(live(booked)) == left
+
+
+def test_a_cancellation_that_meets_the_firing_comes_after_it_and_is_kept(trip, beside):
+    gate = Gate()
+    declare(Reminders, still_valid=lambda self, rows: gate() or rows)
+    booked = Appointment.objects.create(starts_at=LONDON)
+    trip.to(LONDON - timedelta(hours=2))
+    firing = beside(fire_due, "default")
+    gate.wait_until_reached()
+    cancelling = beside(lambda: duebox.cancel(about=booked))
+    eventually(somebody_waits_for_a_lock)
+    gate.open()
+    assert firing.result(10).events == 2
+    assert cancelling.result(10) == 2
+    move_by_a_week(booked.pk)
+    trip.run(timedelta(days=30))
+    assert Event.objects.count() == 2
+
+
+def test_a_firing_that_meets_a_cancellation_fires_nothing(trip, beside):
+    declare(Reminders)
+    booked, gate = Appointment.objects.create(starts_at=LONDON), Gate()
+    trip.to(LONDON - timedelta(hours=2))
+    cancelling = beside(lambda: change_slowly(gate, lambda: duebox.cancel(about=booked)))
+    gate.wait_until_reached()
+    assert fire_due("default").due == 0
+    gate.open()
+    cancelling.result(10)
+    trip.run(timedelta(days=30))
+    assert Event.objects.count() == 0
+
+
+def test_a_save_and_a_restoration_wait_for_each_other_and_both_count(trip, beside):
+    declare(Reminders)
+    booked, gate = Appointment.objects.create(starts_at=LONDON), Gate()
+    duebox.cancel(about=booked)
+    saving = beside(lambda: change_slowly(gate, lambda: move_by_a_week(booked.pk)))
+    gate.wait_until_reached()
+    restoring = beside(lambda: duebox.restore(about=booked))
+    eventually(somebody_waits_for_a_lock)
+    gate.open()
+    saving.result(10)
+    assert restoring.result(10) == 4
+    assert live(booked)["-PT2H"] == LONDON + timedelta(days=7, hours=-2)
+
+
+def test_whoever_saves_syncs_and_fires_meanwhile_what_was_cancelled_never_lives_again(trip, beside):
+    plan = declare(Reminders)
+    booked = [Appointment.objects.create(starts_at=LONDON + timedelta(hours=n)) for n in range(8)]
+    opted_out, seen = set(), []
+
+    def live_a_little(seed):
+        dice = random.Random(seed)
+        for _ in range(15):
+            row = dice.choice(booked)
+            match dice.randrange(4):
+                case 0:
+                    duebox.cancel(about=row)
+                    opted_out.add(row.pk)
+                case 1:
+                    row = Appointment.objects.get(pk=row.pk)
+                    row.starts_at = LONDON + timedelta(hours=dice.randrange(200))
+                    row.save()
+                case 2:
+                    plan.reconcile()
+                case 3:
+                    plan.sync(Appointment.objects.all())
+            known = set(opted_out)
+            seen.extend(Schedule.objects.live().filter(aggregate_id__in=[str(pk) for pk in known]))
+
+    for each in [beside(live_a_little, seed) for seed in range(4)]:
+        each.result(60)
+    assert opted_out
+    assert seen == []
 
 
 def test_whoever_changes_whatever_at_once_nobody_fails_and_plans_are_right_in_the_end(trip, beside):

@@ -40,13 +40,22 @@ class TestCaptured:
 class TestAssertions:
     @pytest.fixture(autouse=True)
     def _events(self):
-        duebox.emit("member.invited", {"role": "guest", "by": {"id": 1}}, about=("member", 1), organization=7, key="k")
+        duebox.emit(
+            "member.invited",
+            {"role": "guest", "by": {"id": 1}},
+            about=("member", 1),
+            organization=7,
+            idempotency_key="k",
+        )
         duebox.emit("member.invited", {"role": "admin"}, about=("member", 2))
 
     def test_the_last_event_that_matches_is_given_back(self):
         assert assert_emitted("member.invited").data == {"role": "admin"}
         assert assert_emitted("member.invited", {"role": "guest"}).aggregate_id == "1"
-        assert assert_emitted("member.invited", about=("member", 1), organization=7, key="k").data["role"] == "guest"
+        assert (
+            assert_emitted("member.invited", about=("member", 1), organization=7, idempotency_key="k").data["role"]
+            == "guest"
+        )
         assert assert_emitted("member.invited", {"by": {"id": 1}}, count=1)
         assert assert_emitted("member.invited", count=2)
 
@@ -68,7 +77,7 @@ class TestAssertions:
         refute_emitted("member.left")
         refute_emitted("member.invited", {"role": "owner"})
         refute_emitted("member.invited", organization=8)
-        refute_emitted("member.invited", key="other")
+        refute_emitted("member.invited", idempotency_key="other")
 
     def test_a_refutation_that_fails_shows_what_is_there(self):
         with pytest.raises(AssertionError) as caught:

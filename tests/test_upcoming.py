@@ -6,12 +6,30 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
 import duebox
+from duebox.exceptions import InvalidSchedule
 from duebox.models import Event, Schedule
+from duebox.promise import Own
+from duebox.store.lookups import any_of
 from duebox.testing import travel
-from duebox.when import CatchUp, Timetable, WrongKindOfTime, between, cron, daily, every, once, reminder, rrule, weekly
+from duebox.when import (
+    CatchUp,
+    Timetable,
+    WrongKindOfTime,
+    anniversary,
+    between,
+    cron,
+    daily,
+    every,
+    once,
+    reminder,
+    rrule,
+    weekly,
+)
 from tests.app.models import Account
+from tests.app.people import Person
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +159,7 @@ def four():
 def test_one_may_ask_for_an_entity_a_plan_a_type_or_a_key(four):
     assert keys(duebox.upcoming()) == ["a", "b", "c", "d"]
     assert keys(duebox.upcoming(four)) == ["a", "b"]
-    assert keys(duebox.upcoming(about=("account", four.pk))) == ["a", "b"]
+    assert keys(duebox.upcoming(about=("app.account", four.pk))) == ["a", "b"]
     assert keys(duebox.upcoming(plan="app.Bells")) == ["a", "c"]
     assert keys(duebox.upcoming(type="bell.rung")) == ["a", "c", "d"]
     assert keys(duebox.upcoming(key="d")) == ["d"]
@@ -220,18 +238,18 @@ def test_a_rule_that_never_ends_is_no_trouble():
 
 
 def test_no_more_are_shown_than_are_left():
-    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3), key="it")
+    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3, zone="UTC"), key="it")
     assert len(duebox.upcoming(days=30)) == 3
 
 
 def test_what_is_left_is_used_up_on_the_way_to_a_span_that_lies_ahead():
-    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3), key="it")
+    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3, zone="UTC"), key="it")
     assert at(duebox.upcoming(start=NOON + DAY, days=30)) == [utc("2026-06-02T13:00Z"), utc("2026-06-03T13:00Z")]
     assert duebox.upcoming(start=NOON + 9 * DAY, days=30) == []
 
 
 def test_after_some_firings_fewer_are_left(trip):
-    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3), key="it")
+    duebox.schedule("bell.rung", repeat=Timetable(rule=daily("13:00"), remaining=3, zone="UTC"), key="it")
     trip.run(DAY + 2 * HOUR)
     assert at(duebox.upcoming(days=30)) == [utc("2026-06-03T13:00Z")]
 
@@ -290,3 +308,132 @@ def test_one_question_is_asked_however_much_is_to_come(django_assert_num_queries
         duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key=f"it:{number}")
     with django_assert_num_queries(1):
         assert len(duebox.upcoming()) == 35
+
+
+# How far
+
+
+@pytest.fixture
+def far():
+    """Once in a year, each year, each day, all about one bell."""
+    duebox.schedule("bell.rung", at=NOON + 365 * DAY, key="once", about=("bell", 1))
+    duebox.schedule(
+        "bell.rung", repeat=anniversary("1990-01-01", at="09:00"), zone="UTC", key="yearly", about=("bell", 1)
+    )
+    duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key="daily", about=("bell", 1))
+
+
+def test_of_an_entity_the_next_of_each_schedule_is_shown_however_far_and_what_repeats_for_a_week(far):
+    found = duebox.upcoming(("bell", 1))
+    assert keys(found) == ["daily"] * 7 + ["yearly", "once"]
+    assert at(found)[-2:] == [utc("2027-01-01T09:00Z"), NOON + 365 * DAY]
+    assert keys(duebox.upcoming(("bell", None))) == keys(found)
+
+
+def test_of_a_schedule_the_next_is_shown_however_far(far):
+    assert at(duebox.upcoming(key="once")) == [NOON + 365 * DAY]
+    assert at(duebox.upcoming(key="yearly")) == [utc("2027-01-01T09:00Z")]
+
+
+def test_with_a_limit_as_many_repetitions_are_shown_as_it_allows(far):
+    assert at(duebox.upcoming(key="yearly", limit=3)) == [utc(f"{year}-01-01T09:00Z") for year in (2027, 2028, 2029)]
+    assert keys(duebox.upcoming(("bell", 1), limit=300)) == ["daily"] * 214 + ["yearly"] + ["daily"] * 85
+    assert len(duebox.upcoming(key="daily", limit=1500)) == 1500
+
+
+def test_of_everything_or_a_plan_or_a_type_only_a_week_is_shown(far):
+    Schedule.objects.update(plan="app.Bells")
+    for asked in ({}, {"plan": "app.Bells"}, {"type": "bell.rung"}):
+        assert keys(duebox.upcoming(**asked)) == ["daily"] * 7
+
+
+def test_a_span_of_an_entity_is_what_was_asked_for(far):
+    assert keys(duebox.upcoming(("bell", 1), days=2)) == ["daily"] * 2
+    assert keys(duebox.upcoming(("bell", 1), until=NOON + 2 * DAY)) == ["daily"] * 2
+    assert len(duebox.upcoming(("bell", 1), days=400)) == 400 + 1 + 1
+
+
+def test_from_another_moment_the_next_after_it_is_shown_however_far(far):
+    found = duebox.upcoming(("bell", 1), start=utc("2027-03-01T00:00Z"))
+    assert keys(found) == ["daily"] * 7 + ["once", "yearly"]
+    assert found[-1].at == utc("2028-01-01T09:00Z")
+
+
+def test_a_span_may_end_at_an_instant_which_is_not_part_of_it():
+    duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC")
+    assert at(duebox.upcoming(until=NOON + 2 * DAY + HOUR)) == [NOON + HOUR, NOON + HOUR + DAY]
+    found = duebox.upcoming(start=NOON + 3 * DAY, until=NOON + 5 * DAY)
+    assert at(found) == [NOON + 3 * DAY + HOUR, NOON + 4 * DAY + HOUR]
+    assert duebox.upcoming(until=NOON - DAY) == []
+
+
+def test_a_span_ends_once():
+    with pytest.raises(InvalidSchedule, match=r"days=3 and until=.* both say how far to look; pass one of them"):
+        duebox.upcoming(days=3, until=NOON)
+    with pytest.raises(WrongKindOfTime, match="until is"):
+        duebox.upcoming(until=datetime(2026, 7, 1))
+
+
+# Duebox's own
+
+
+def test_the_upkeep_of_duebox_itself_is_shown_only_if_asked_for():
+    duebox.schedule("bell.rung", at=NOON + HOUR, key="mine")
+    about = ("upkeep", "plans")
+    duebox.schedule(Own("duebox.plans.reconcile"), repeat=every(hours=24), about=about, key="duebox:reconcile")
+    assert keys(duebox.upcoming()) == ["mine"]
+    assert keys(duebox.upcoming(limit=1)) == ["mine"]
+    assert len(duebox.upcoming(include_internal=True)) == 8
+    for asked in ({"key": "duebox:reconcile"}, {"about": about}, {"type": "duebox.plans.reconcile"}):
+        assert set(keys(duebox.upcoming(**asked))) == {"duebox:reconcile"}
+
+
+# Of many rows
+
+
+def test_what_comes_for_each_of_many_rows_is_found_with_one_query(django_assert_num_queries):
+    accounts = [Account.objects.create() for _ in range(4)]
+    for number, account in enumerate(accounts[:3]):
+        duebox.schedule("bell.rung", at=NOON + (100 - number) * DAY, key=f"once:{number}", about=account)
+    duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key="daily", about=accounts[1])
+    duebox.schedule("bell.rung", at=NOON + HOUR, key="other", about=("bell", accounts[0].pk))
+    with django_assert_num_queries(1):
+        found = duebox.upcoming_of(accounts)
+    assert found == {account.pk: duebox.upcoming(account) for account in accounts}
+    assert [len(found[account.pk]) for account in accounts] == [1, 8, 1, 0]
+    with django_assert_num_queries(2):  # the queryset itself, which keeps its rows, and what comes
+        rows = Account.objects.filter(pk__in=[account.pk for account in accounts[:2]])
+        assert duebox.upcoming_of(rows) == {account.pk: found[account.pk] for account in rows}
+
+
+def test_a_span_and_a_limit_are_for_each_row():
+    accounts = [Account.objects.create() for _ in range(2)]
+    for number, account in enumerate(accounts):
+        duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key=f"it:{number}", about=account)
+    lengths = [
+        [len(each) for each in duebox.upcoming_of(accounts, **span).values()]
+        for span in ({"limit": 3}, {"days": 2}, {"until": NOON + 5 * DAY}, {"start": NOON + 5 * DAY, "days": 1})
+    ]
+    assert lengths == [[3, 3], [2, 2], [5, 5], [1, 1]]
+
+
+def test_of_no_rows_nothing_comes_and_rows_of_several_models_are_refused(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert duebox.upcoming_of([]) == {}
+    with pytest.raises(InvalidSchedule, match=r"The rows are of several models \(.*person\); ask for each"):
+        duebox.upcoming_of([Account.objects.create(), Person.objects.create()])
+
+
+def test_what_comes_for_many_rows_is_found_by_an_index():
+    duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key="it", about=("bell", "0"))
+    row = Schedule.objects.get()
+    copies = []
+    for number in range(1, 5000):
+        copy = Schedule.objects.get(pk=row.pk)
+        copy.pk, copy.key, copy.aggregate_id = None, f"it:{number}", str(number)
+        copies.append(copy)
+    Schedule.objects.bulk_create(copies)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE duebox_schedule")
+        asked = Schedule.objects.scheduled().about("bell").filter(any_of("aggregate_id", map(str, range(50))))
+        assert "duebox_schedule_about" in asked.explain()

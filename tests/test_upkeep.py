@@ -11,7 +11,7 @@ from django.db import connection
 
 import duebox
 from duebox import clock
-from duebox.models import Event, Receipt, Schedule
+from duebox.models import Event, Schedule, WebhookReceipt
 from duebox.store import webhooks
 from duebox.testing import drain, travel
 from duebox.upkeep import RECONCILE_KEY, forget_receipts, prepare_upkeep
@@ -164,11 +164,11 @@ def test_a_real_worker_prepares_it(hire):
 def received(days, *ids):
     """Webhooks that came so many days ago."""
     at = clock.now() - timedelta(days=days)
-    Receipt.objects.bulk_create(Receipt(source="acme", webhook_id=each, received_at=at) for each in ids)
+    WebhookReceipt.objects.bulk_create(WebhookReceipt(source="acme", webhook_id=each, received_at=at) for each in ids)
 
 
 def remembered():
-    return set(Receipt.objects.values_list("webhook_id", flat=True))
+    return set(WebhookReceipt.objects.values_list("webhook_id", flat=True))
 
 
 def test_webhooks_received_long_ago_are_forgotten_some_at_a_time(monkeypatch):
@@ -191,10 +191,10 @@ def test_those_of_another_database_are_forgotten_there():
 @pytest.mark.django_db(transaction=True)
 def test_what_another_holds_is_not_waited_for(elsewhere):
     received(8, "a", "b")
-    elsewhere.execute("SELECT FROM duebox_receipt WHERE webhook_id = 'a' FOR UPDATE")
+    elsewhere.execute("SELECT FROM duebox_webhook_receipt WHERE webhook_id = 'a' FOR UPDATE")
     assert not forget_receipts("default")
     assert remembered() == {"a"}
-    elsewhere.execute("LOCK TABLE duebox_receipt IN SHARE MODE")  # as while an index is made
+    elsewhere.execute("LOCK TABLE duebox_webhook_receipt IN SHARE MODE")  # as while an index is made
     started = time.monotonic()
     assert not forget_receipts("default")
     assert time.monotonic() - started < 5
@@ -208,12 +208,12 @@ def test_what_another_holds_is_not_waited_for(elsewhere):
 def test_who_may_not_delete_is_told_and_the_heart_beats_on(caplog):
     received(8, "a")
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE duebox_receipt RENAME TO elsewhere")
+        cursor.execute("ALTER TABLE duebox_webhook_receipt RENAME TO elsewhere")
     try:
         assert not forget_receipts("default")
     finally:
         with connection.cursor() as cursor:
-            cursor.execute("ALTER TABLE elsewhere RENAME TO duebox_receipt")
+            cursor.execute("ALTER TABLE elsewhere RENAME TO duebox_webhook_receipt")
     assert "receipts are kept" in caplog.text
 
 

@@ -34,7 +34,22 @@ DATABASES = {
         "ATOMIC_REQUESTS": True,
     }
 }
-DUEBOX = {"PRODUCER": "clinic"}
+DUEBOX = {
+    "PRODUCER": "clinic",
+    # Who reads the events need not know in which app a model is.
+    "AGGREGATES": {
+        "clinic.Appointment": "appointment",
+        "clinic.Doctor": "doctor",
+        "clinic.Insurer": "insurer",
+        "clinic.Invoice": "invoice",
+        "clinic.Patient": "patient",
+        "clinic.Task": "task",
+        "organizations.Member": "member",
+        "organizations.Organization": "organization",
+        "organizations.Subscription": "subscription",
+        "organizations.User": "user",
+    },
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -13,7 +13,7 @@ class DueboxConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from duebox import checks, destination_checks, upkeep  # noqa: F401 - registers system checks and upkeep
+        from duebox import checks, destination_checks, routing, upkeep  # noqa: F401 - registers system checks, upkeep
         from duebox.conf import conf
         from duebox.contracts import files
         from duebox.destinations import configured

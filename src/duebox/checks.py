@@ -14,13 +14,16 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from duebox import clock
-from duebox.conf import conf, mistakes
-from duebox.contracts import declared, files
-from duebox.plans import plans
+from duebox import clock, identities
+from duebox.conf import conf, misspelt, mistakes
+from duebox.contracts import declared, files, naming
+from duebox.contracts.types import latest, versions_of
+from duebox.periodic import by_name as periodic_functions
+from duebox.plans import Plan, plans
 from duebox.store import zones as zones_in_database
 from duebox.store.zones import ZoneProbe
 from duebox.subscribers import subscribers
+from duebox.sweeps import Sweep
 from duebox.sweeps import by_name as sweeps
 from duebox.when import WhenError, ZoneDatabase, clock_changes, disagreements, zones
 
@@ -28,11 +31,46 @@ A_YEAR = timedelta(days=366)
 A_MONTH = timedelta(days=30)
 A_SECOND = timedelta(seconds=1)
 SHOWN = 5
+# What psycopg's pool has unless it is told otherwise.
+POOL_SIZE = 4
 
 
 @register("duebox")
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     return [Error(message, hint=hint, id="duebox.E001") for message, hint in mistakes()]
+
+
+@register("duebox")
+def check_settings_of_another_name(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """A setting that is meant for Duebox, and that Duebox never reads."""
+    return [Warning(message, hint=hint, id="duebox.W021") for message, hint in misspelt()]
+
+
+@register("duebox")
+def check_pools(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """A worker has connections of its own to its database; handlers take those to others from the pools."""
+    found: list[CheckMessage] = []
+    for alias in connections:
+        pool = connections[alias].settings_dict.get("OPTIONS", {}).get("pool")
+        if not pool or alias == conf().DATABASE:
+            continue
+        given = pool if isinstance(pool, dict) else {}
+        size = given.get("max_size") or given.get("min_size", POOL_SIZE)
+        if size < conf().THREADS:
+            message = (
+                f"The connection pool of database {alias!r} has {size} connections, a worker {conf().THREADS} threads."
+            )
+            hint = (
+                f"Handlers that use {alias!r} may wait for each other. Set OPTIONS['pool'] = "
+                f"{{'max_size': {conf().THREADS}}} or more in its entry, or lower DUEBOX['THREADS']."
+            )
+            found.append(Warning(message, hint=hint, id="duebox.W022"))
+    return found
+
+
+@register("duebox")
+def check_aggregate_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    return [Error(message, hint=hint, id="duebox.E050") for message, hint in identities.mistakes()]
 
 
 @register("duebox")
@@ -129,6 +167,7 @@ def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any)
     if conf().UNDECLARED != "refuse":
         return []
     known = {kind.name: bool(kind.twin_of) for kind in declared()}
+    known |= {each.type: True for each in periodic_functions().values()}
     emitted = [name for name, is_public in known.items() if not is_public]
     found = [(f"Handler {each.name!r} waits for", each.pattern, [*known]) for each in subscribers()]
     found += [(f"Plan {each.name!r} emits", each.event, emitted) for each in plans()]
@@ -138,6 +177,60 @@ def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any)
         for who, event, names in found
         if event not in names and "*" not in event and not event.startswith("duebox.")
     ]
+
+
+@register("duebox")
+def check_event_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    checked = {kind.name: kind for kind in declared() if kind.check_name and not kind.twin_of}
+    return [
+        Error(
+            f"Event type {name!r} {wrong[0]} (declared in {kind.origin}).",
+            hint=f"{wrong[1]} If the name is right, declare it with check_name=False.",
+            id="duebox.E040",
+        )
+        for name, kind in checked.items()
+        if (wrong := naming.complaint(name))
+    ]
+
+
+@register("duebox")
+def check_versions_of_handlers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Handlers of an event class cannot read events of a newer version."""
+    return [
+        Error(
+            f"Handler {each.name!r} subscribed with {each.kind.shape.__name__}, version {each.kind.version} of "
+            f"{each.pattern!r}, and version {newest} is declared: it cannot read events of that.",
+            hint=f"Subscribe with the class of version {newest}.",
+            id="duebox.E042",
+        )
+        for each in subscribers()
+        if each.kind and each.kind.shape and each.kind.version < (newest := max(versions_of(each.pattern), default=0))
+    ]
+
+
+@register("duebox")
+def check_planned_data(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    found: list[tuple[str, Any, type]] = [(f"Plan {each.name!r}", type(each), Plan) for each in plans()]
+    found += [(f"Sweep {name!r}", each, Sweep) for name, each in sweeps().items()]
+    return [message for who, cls, base in found for message in _lacking(who, cls, base)]
+
+
+def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
+    """What the event of a plan or a sweep needs and the class does not say: every row would fail."""
+    kind = latest(cls.event)
+    required = kind.schema.get("required", ()) if kind else ()
+    if required and cls.data is base.data:
+        yield Error(
+            f"{who} has no data(self, row), but {cls.event!r} requires {', '.join(required)}.",
+            hint=f"Define data(self, row) in {cls.__name__}, with these fields.",
+            id="duebox.E041",
+        )
+    if kind and kind.public and cls.organization is base.organization:
+        yield Error(
+            f"{who} has no organization(self, row), but {cls.event!r} has a public event, which belongs to one.",
+            hint=f"Define organization(self, row) in {cls.__name__}.",
+            id="duebox.E041",
+        )
 
 
 def _declare(event: str, names: list[str]) -> str:

@@ -9,8 +9,11 @@ from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
+
+from duebox.exceptions import NotReady
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,10 @@ class Settings:
     DATABASE: str = "default"
     PRODUCER: str = ""
     UNDECLARED: str = "refuse"
+    OUTSIDE_TRANSACTION: str = "warn"
     SCHEMAS: str = ""
+    AGGREGATES: dict[str, str] = field(default_factory=dict)
+    PUBLIC_ENVELOPE: list[str] = field(default_factory=list)
     PAYLOAD_LIMIT_BYTES: int = 256 * 1024
     PAYLOAD_DEPTH: int = 32
     THREADS: int = 4
@@ -31,6 +37,7 @@ class Settings:
     LEASE_SECONDS: float = 10.0
     RESCUE_LIMIT: int = 5
     SHUTDOWN_SECONDS: float = 25.0
+    SLOW_HANDLER_SECONDS: float = 60.0
     TZ_SOURCE: str = "tzdata"
     RECONCILE_HOURS: int = 24
     TRUSTED_PROXIES: int = 0
@@ -40,7 +47,7 @@ class Settings:
     AUDIT_YEARS: int = 7
     DESTINATIONS: dict[str, Any] = field(default_factory=dict)
     ROUTES: list[dict[str, Any]] = field(default_factory=list)
-    COURIERS: int = 32
+    DESTINATION_THREADS: int = 32
     REDIS_URL: str = ""
     WEBHOOK_KEYS: list[str] = field(default_factory=list)
     DEAD_LETTER_MAIL: bool | list[str] = False
@@ -48,14 +55,20 @@ class Settings:
 
 
 NAMES = tuple(field.name for field in fields(Settings))
-MODES = ("worker", "inline", "celery")
+_CHOICES = {
+    "MODE": ("worker", "inline", "celery"),
+    "UNDECLARED": ("refuse", "allow"),
+    "OUTSIDE_TRANSACTION": ("allow", "warn", "refuse"),
+    "TZ_SOURCE": ("tzdata", "system"),
+}
 OF_CELERY = ("APP", "QUEUE")
-TZ_SOURCES = ("tzdata", "system")
-UNDECLARED = ("refuse", "allow")
+PUBLIC_ENVELOPE = (
+    "aggregate_type", "aggregate_id", "organization_id", "correlation_id", "causation_id", "actor", "producer",
+)  # fmt: skip
 _POSITIVE = (
     "PAYLOAD_LIMIT_BYTES", "PAYLOAD_DEPTH", "THREADS", "BATCH_SIZE",
     "POLL_SECONDS", "LEASE_SECONDS", "RESCUE_LIMIT", "SHUTDOWN_SECONDS", "AUDIT_YEARS",
-    "COURIERS",
+    "DESTINATION_THREADS",
 )  # fmt: skip
 # Not to be quoted in a message.
 _SECRET = ("AUDIT_KEY", "AUDIT_KEY_FALLBACKS", "DESTINATIONS", "WEBHOOK_KEYS", "REDIS_URL")
@@ -87,6 +100,23 @@ def mistakes() -> list[tuple[str, str]]:
     return [*_unknown_keys(given), *_bad_values(given), *_bad_texts(given)]
 
 
+def misspelt() -> Iterator[tuple[str, str]]:
+    """Settings beside `DUEBOX` that were probably meant to be in it, or to be it, as (message, hint) pairs."""
+    for name in dir(django_settings):
+        if not name.isupper() or name == "DUEBOX":
+            continue
+        if name.startswith("DUEBOX_"):
+            if near := get_close_matches(name.removeprefix("DUEBOX_"), NAMES, n=1, cutoff=0.8):
+                hint = f"Write it as DUEBOX = {{{near[0]!r}: ...}}."
+                yield f"The settings have {name}, which Duebox does not read.", hint
+        elif _is_like_ours(name) and isinstance(getattr(django_settings, name), dict):
+            yield f"The settings have {name}, which Duebox does not read.", "Did you mean DUEBOX?"
+
+
+def _is_like_ours(name: str) -> bool:
+    return bool(get_close_matches(name.replace("_", ""), ["DUEBOX"], cutoff=0.8))
+
+
 def _unknown_keys(given: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     for key in given:
@@ -111,6 +141,8 @@ def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
             found.append((f"DUEBOX[{name!r}] is {value!r}.", f"It must be above 0; the default is {default!r}."))
     if isinstance(hours := given.get("RECONCILE_HOURS"), int) and hours < 0:
         found.append((f"DUEBOX['RECONCILE_HOURS'] is {hours}.", "It must be above 0, or 0 to compare only by hand."))
+    if isinstance(slow := given.get("SLOW_HANDLER_SECONDS"), int | float) and slow < 0:
+        found.append((f"DUEBOX['SLOW_HANDLER_SECONDS'] is {slow}.", "It must be above 0, or 0 for no warning."))
     if isinstance(proxies := given.get("TRUSTED_PROXIES"), int) and proxies < 0:
         found.append((f"DUEBOX['TRUSTED_PROXIES'] is {proxies}.", "It must be 0 or more: how many proxies of yours."))
     if given.get("DEAD_LETTER_MAIL") is True and not getattr(django_settings, "ADMINS", ()):
@@ -118,16 +150,11 @@ def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("DUEBOX['DEAD_LETTER_MAIL'] is True, but ADMINS is empty.", hint))
     if given.get("RESCUE_LIMIT") == 1:
         found.append(("DUEBOX['RESCUE_LIMIT'] is 1.", "It must be 2 or more: the last chance is run alone."))
-    if given.get("MODE", "worker") not in MODES:
-        found.append((f"DUEBOX['MODE'] is {given['MODE']!r}.", f"It must be one of {', '.join(MODES)}."))
+    for name, choices in _CHOICES.items():
+        if name in given and given[name] not in choices:
+            found.append((f"DUEBOX[{name!r}] is {given[name]!r}.", f"It must be one of {', '.join(choices)}."))
     if isinstance(celery := given.get("CELERY"), dict) and (unknown := set(celery) - set(OF_CELERY)):
         found.append((f"DUEBOX['CELERY'] has {sorted(map(str, unknown))}.", f"Known are {', '.join(OF_CELERY)}."))
-    if given.get("UNDECLARED", "refuse") not in UNDECLARED:
-        found.append(
-            (f"DUEBOX['UNDECLARED'] is {given['UNDECLARED']!r}.", f"It must be one of {', '.join(UNDECLARED)}.")
-        )
-    if given.get("TZ_SOURCE", "tzdata") not in TZ_SOURCES:
-        found.append((f"DUEBOX['TZ_SOURCE'] is {given['TZ_SOURCE']!r}.", f"It must be one of {', '.join(TZ_SOURCES)}."))
     return found
 
 
@@ -140,6 +167,9 @@ def _bad_texts(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(each, str) or len(each) < SHORTEST_KEY:
             told = f"a text of {len(each)} characters" if isinstance(each, str) else f"a {_kind(each)}"
             yield f"DUEBOX['WEBHOOK_KEYS'][{index}] is {told}.", _NEW_KEY
+    for name in _within(given, "PUBLIC_ENVELOPE", list):
+        if name not in PUBLIC_ENVELOPE:
+            yield f"DUEBOX['PUBLIC_ENVELOPE'] has {name!r}.", f"Known are {', '.join(PUBLIC_ENVELOPE)}."
     mail = given.get("DEAD_LETTER_MAIL")
     if isinstance(mail, list) and not all(isinstance(each, str) and "@" in each for each in mail):
         yield f"DUEBOX['DEAD_LETTER_MAIL'] is {mail!r}.", _MAIL
@@ -168,6 +198,18 @@ def _is_of_redis(url: str) -> bool:
     if not url.startswith(f"{parts.scheme}://"):
         return False
     return parts.scheme in ("redis", "rediss") or (parts.scheme == "unix" and bool(parts.path))
+
+
+def require_app() -> None:
+    """Refuses to go on where Django is not set up, or Duebox is not among its apps."""
+    try:
+        installed = apps.is_installed("duebox")
+    except Exception as error:
+        raise NotReady(
+            f"Django is not set up yet ({error}); call django.setup() first, or emit from inside the project."
+        ) from error
+    if not installed:
+        raise NotReady("Duebox is not installed in this project; add 'duebox' to INSTALLED_APPS and migrate.")
 
 
 def _forget(*, setting: str, **kwargs: Any) -> None:

@@ -6,6 +6,7 @@ Decided from the row alone; nothing here asks or writes anything.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from duebox.emit import refuse_unroutable
 from duebox.intent import Intent, described, is_plain_single, is_superseded, next_of, read_intent, rules_of
 from duebox.planner import unlimited
 from duebox.store.schedules import DueSchedule, NextStep, TrailLine
-from duebox.when import CatchUpMode, Late, Occurrence, WhenError, between, catch_up
+from duebox.when import CatchUpMode, Late, Missed, Occurrence, WhenError, between, catch_up
 
 NOT_VALID = "no longer valid"
 ZONES_CHANGED = "the zone database changed"
@@ -34,12 +35,25 @@ class Slot(NamedTuple):
 _NONE = Slot("", "", datetime.max, "")
 
 
+@dataclass(frozen=True, slots=True)
+class MissedSlots:
+    """Occurrences that will not fire any more; one line of the log, however many they are."""
+
+    count: int
+    first: Slot
+    last: Slot
+    more: bool = False
+
+    def and_before(self, slot: Slot) -> MissedSlots:
+        return MissedSlots(self.count + 1, slot, self.last, self.more)
+
+
 class Decision(NamedTuple):
     """What becomes of one due schedule."""
 
     row: DueSchedule
     fire: list[Slot]
-    missed: list[Slot]
+    missed: MissedSlots | None
     next: Occurrence | None
     note: str = ""
     problem: str = ""
@@ -54,7 +68,7 @@ def decide(row: DueSchedule, now: datetime) -> Decision:
         _refuse_unstorable(row)
         return _decide(row, now)
     except Exception as error:
-        return Decision(row, [], [], None, problem=_told(error))
+        return Decision(row, [], None, None, problem=_told(error))
 
 
 def next_step(each: Decision) -> NextStep:
@@ -84,7 +98,7 @@ def trail_of(each: Decision, stored: Collection[str | None]) -> Sequence[TrailLi
     """What did not go as planned; `stored` are the keys of the events that were new."""
     row = each.row
     pending = _pending(row)
-    lines = [_line("missed", row, slot, each.note) for slot in each.missed]
+    lines = [_missed_line(row, each.missed, each.note)] if each.missed else []
     lines += [_line("skipped", row, slot, NOT_VALID) for slot in each.skipped]
     lines += [_line("skipped", row, slot, EXISTS) for slot in each.fire if event_key(row, slot) not in stored]
     if each.next is not None and each.next.key == row.occurrence:
@@ -108,12 +122,18 @@ def _decide(row: DueSchedule, now: datetime) -> Decision:
         return _fire(row._replace(due_at=named.instant, marks=",".join(_own_marks(row))), now)
     if named is not None and named.instant > now:
         # By the rules as they are now, this is not the moment.
-        return Decision(row, [], [], named, note=ZONES_CHANGED)
+        return Decision(row, [], None, named, note=ZONES_CHANGED)
     found = _fire(row, now)
     if not changed or (named is not None and _may_be_late(named, row, intent)):
         return found
-    fire, missed = ([slot for slot in some if slot.key != row.occurrence] for some in (found.fire, found.missed))
-    return found._replace(fire=fire, missed=[_pending(row), *missed], note=ZONES_CHANGED)
+    fire = [slot for slot in found.fire if slot.key != row.occurrence]
+    if found.missed is None:
+        missed = _one_missed(_pending(row))
+    elif found.missed.first.key == row.occurrence:
+        missed = found.missed
+    else:
+        missed = found.missed.and_before(_pending(row))
+    return found._replace(fire=fire, missed=missed, note=ZONES_CHANGED)
 
 
 def _named(row: DueSchedule, intent: Intent) -> Occurrence | None:
@@ -131,7 +151,7 @@ def _may_be_late(named: Occurrence, row: DueSchedule, intent: Intent) -> bool:
 
 def _fire(row: DueSchedule, now: datetime) -> Decision:
     if is_plain_single(row.intent):
-        return Decision(row, [_pending(row)], [], None)
+        return Decision(row, [_pending(row)], None, None)
     intent = read_intent(row.intent)
     try:
         found = _in_turn(row, intent, now)
@@ -158,24 +178,36 @@ def _following(row: DueSchedule, moment: datetime) -> Occurrence | None:
     return found
 
 
-def _if_in_time(row: DueSchedule, intent: Intent, now: datetime) -> tuple[list[Slot], list[Slot]]:
+def _if_in_time(row: DueSchedule, intent: Intent, now: datetime) -> tuple[list[Slot], MissedSlots | None]:
     reach = intent.catch_up.grace if intent.catch_up.mode is CatchUpMode.NONE else intent.catch_up.window
-    pending = [_pending(row)]
-    return (pending, []) if reach is None or now - row.due_at <= reach else ([], pending)
+    pending = _pending(row)
+    return ([pending], None) if reach is None or now - row.due_at <= reach else ([], _one_missed(pending))
 
 
 def _caught_up(row: DueSchedule, intent: Intent, now: datetime) -> Decision:
     """Several came due while nobody looked."""
     policy = intent.catch_up
     found = catch_up(unlimited(intent.table), since=row.due_at, now=now, by=policy, seed=row.key)
-    fire, missed = ([_slot(one) for one in some] for some in (found.fire, found.missed))
-    if all(slot.key != row.occurrence for slot in (*fire, *missed)):
+    fire = [_slot(one) for one in found.fire]
+    missed = _missed_slots(found.missed) if found.missed else None
+    first = missed.first if missed else fire[0] if fire else None
+    if first is None or first.key != row.occurrence:
         # Due at another instant than its own: a change of its zone made it late.
-        room = policy.mode is CatchUpMode.ALL and len(fire) < policy.cap and not missed
-        late, gone = _if_in_time(row, intent, now) if room else ([], [_pending(row)])
-        fire, missed = late + fire, gone + missed
-    note = "and more than are listed" if found.more_missed else ""
-    return Decision(row, fire, missed, _following(row, now), note)
+        pending = _pending(row)
+        in_time, _ = _if_in_time(row, intent, now)
+        if policy.mode is CatchUpMode.ALL and len(fire) < policy.cap and not missed and in_time:
+            fire = [pending, *fire]
+        else:
+            missed = missed.and_before(pending) if missed else _one_missed(pending)
+    return Decision(row, fire, missed, _following(row, now))
+
+
+def _missed_slots(missed: Missed) -> MissedSlots:
+    return MissedSlots(missed.count, _slot(missed.first), _slot(missed.last), missed.more)
+
+
+def _one_missed(slot: Slot) -> MissedSlots:
+    return MissedSlots(1, slot, slot)
 
 
 def _pending(row: DueSchedule) -> Slot:
@@ -197,3 +229,16 @@ def _told(error: Exception) -> str:
 
 def _line(what: str, row: DueSchedule, slot: Slot, note: str) -> TrailLine:
     return TrailLine(what, row.key, slot.key, row.aggregate_type, row.aggregate_id, slot.at, note=note)
+
+
+def _missed_line(row: DueSchedule, missed: MissedSlots, note: str) -> TrailLine:
+    line = _line("missed", row, missed.first, note)
+    if missed.count == 1:
+        return line
+    more = f"{missed.count} were counted, there are more" if missed.more else ""
+    return line._replace(
+        occurrences=missed.count,
+        last_occurrence=missed.last.key,
+        due_after=missed.last.at,
+        note=", ".join(filter(None, [note, more])),
+    )

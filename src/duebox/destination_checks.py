@@ -9,18 +9,21 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, connections, transaction
+from django.utils.text import capfirst
 
 from duebox.conf import conf
 from duebox.conf import mistakes as settings_mistakes
 from duebox.contracts import types
+from duebox.deliveries import orphaned
+from duebox.destinations.celery import untested_broker
+from duebox.destinations.celery_broker import Broker
 from duebox.destinations.configured import mistakes, subscriptions
 from duebox.destinations.routes import OR, Route, read_route
 from duebox.destinations.subscription import backend
-from duebox.entrypoints.celery_kick import app_of_settings
+from duebox.entrypoints.celery_kick import TIMEOUT_SECONDS, app_of_settings
 from duebox.exceptions import DueboxError, NotReady
-from duebox.store import outside
+from duebox.status import fact_of, ways_out
 from duebox.store.event_types import OWN_TYPES
-from duebox.subscribers import OUTSIDE
 
 _OPEN = ("$ref", "if", "allOf", "anyOf", "oneOf", "dependentSchemas", "patternProperties")
 """Words of a schema that may allow fields which stand elsewhere."""
@@ -115,7 +118,7 @@ def check_that_destinations_are_led_to(app_configs: Sequence[AppConfig] | None, 
         Warning(
             f"DUEBOX['DESTINATIONS'][{alias!r}]: no route leads there, so nothing is ever delivered to it.",
             hint=f"Add a route to DUEBOX['ROUTES'], such as {{'match': 'order.*', 'to': {alias!r}}}, or remove it once "
-            "`duebox destinations` says that nothing waits for it.",
+            "`duebox destinations list` says that nothing waits for it.",
             id="duebox.W012",
         )
         for alias, each in subscriptions().items()
@@ -127,23 +130,17 @@ def check_that_destinations_are_led_to(app_configs: Sequence[AppConfig] | None, 
 def check_that_nothing_waits_for_nobody(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """A destination that was renamed or removed while something waited for it."""
+    """A handler or a destination that was renamed or removed while deliveries to it were stored."""
     alias = conf().DATABASE
     if alias not in (databases or ()) or connections[alias].vendor != "postgresql" or [*mistakes()]:
         return []
     try:
         with transaction.atomic(using=alias):  # a table that is missing must not spoil a transaction of others
-            waited_for = {each.name.removeprefix(OUTSIDE).partition("/")[0] for each in outside.ready(alias)}
+            found = orphaned(using=alias)
     except (DatabaseError, NotReady):
         return []  # another check says what is wrong with it
     return [
-        Warning(
-            f"Deliveries wait for {gone!r}, which DUEBOX['DESTINATIONS'] does not have; nobody carries them.",
-            hint="Put it back, without a route if nothing new shall go there, and remove it once `duebox destinations` "
-            "says that nothing waits for it.",
-            id="duebox.W015",
-        )
-        for gone in sorted(waited_for - set(subscriptions()))
+        Warning(f"{fact_of(each)}.", hint=f"{capfirst(ways_out(each.subscriber))}", id="duebox.W020") for each in found
     ]
 
 
@@ -153,12 +150,15 @@ def check_that_celery_can_be_asked(app_configs: Sequence[AppConfig] | None, **kw
     if settings.MODE != "celery" or any("CELERY" in message for message, _ in settings_mistakes()):
         return []
     try:
-        app_of_settings()
+        app = app_of_settings()
     except Exception as error:  # importing it may raise anything
         told = str(error) if isinstance(error, DueboxError) else f"{type(error).__name__}: {error}"
         hint = "Set DUEBOX['CELERY'] = {'APP': 'shop.celery.app'}, the dotted path of what Celery(...) gave."
         return [Error(told, hint=hint, id="duebox.E013")]
-    return []
+    where, broker = "DUEBOX['MODE'] is 'celery'", Broker(app, None, TIMEOUT_SECONDS)
+    if not app.conf.task_always_eager and (problem := broker.problem()):
+        return [Error(f"{where}: {problem[0]}", hint=problem[1], id="duebox.E013")]
+    return [*untested_broker(where, broker)]
 
 
 def _routes() -> list[Route]:

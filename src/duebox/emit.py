@@ -2,64 +2,69 @@
 
 from __future__ import annotations
 
-import re
+import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
-from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, models, transaction
+from django.db import connections, transaction
 
 from duebox import clock, tracing
-from duebox.conf import Settings, conf
-from duebox.context import Origin, handling, origin
-from duebox.exceptions import DueboxError, IdempotencyConflict, InvalidEvent, NotReady
-from duebox.fact import Fact, FactRow
+from duebox.conf import Settings, conf, require_app
+from duebox.context import CallSite, call_site, handling, names_async_form, origin
+from duebox.contracts import types
+from duebox.exceptions import (
+    DueboxError,
+    IdempotencyConflict,
+    InvalidEvent,
+    OutsideTransaction,
+    OutsideTransactionWarning,
+)
+from duebox.fact import EXPIRES_AFTER, EXPIRES_AT, Fact, FactRow
+from duebox.identities import About, actor_of, aggregate_of, identity
 from duebox.ids import uuid7
+from duebox.outcome import LONGEST
 from duebox.payload import encode
-from duebox.promise import contract_of, refuse_incomplete, with_twins
+from duebox.promise import Own, contract_of, refuse_incomplete, with_twins
 from duebox.signals import emitted
 from duebox.store.statements import number_array, run, text_array
 from duebox.subscribers import OUTSIDE, Subscriber, receivers_for, receivers_of
 
-About = models.Model | tuple[str, object] | None
 OnConflict = Literal["error", "first"]
-
-_TEXT_LIMIT = 500
-# Control characters, line separators and halves of surrogates; a joined emoji or a hard space may stay.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class New:
+class NewEvent:
     """One event for `emit_many`; the fields are those of `emit`."""
 
     type: str | object
     data: Mapping[str, Any] | None = None
     about: About = None
     organization: object = None
-    key: str | None = None
+    idempotency_key: str | None = None
     actor: object = None
     version: int | None = None
     occurred_at: datetime | None = None
     correlation_id: str | None = None
     causation_id: UUID | None = None
     metadata: Mapping[str, Any] | None = None
+    expires: datetime | timedelta | None = None
 
 
+@names_async_form
 def emit(
     type: str | object,
     data: Mapping[str, Any] | None = None,
     *,
     about: About = None,
     organization: object = None,
-    key: str | None = None,
+    idempotency_key: str | None = None,
     on_conflict: OnConflict = "error",
     actor: object = None,
     version: int | None = None,
@@ -67,46 +72,117 @@ def emit(
     correlation_id: str | None = None,
     causation_id: UUID | None = None,
     metadata: Mapping[str, Any] | None = None,
+    expires: datetime | timedelta | None = None,
     using: str | None = None,
 ) -> Fact:
     """Store an event and the deliveries to its subscribers: committed with your transaction, or not at all.
 
     Give an instance of a class under `@duebox.event`, or a name with data; both are held to the declared schema.
-    The same `key` for the same type stores nothing and gives the first event back with `created=False`; if it
-    differs, `IdempotencyConflict` is raised, or with `on_conflict="first"` the first one is taken. One round trip.
+    The same `idempotency_key` for the same type stores nothing and gives the first event back with `created=False`;
+    if it differs, `IdempotencyConflict` is raised, or with `on_conflict="first"` the first one is taken.
+    With `expires`, a moment or a timedelta from now, a delivery that has not started by then is not run.
     """
-    new = New(
+    new = NewEvent(
         type=type,
         data=data,
         about=about,
         organization=organization,
-        key=key,
+        idempotency_key=idempotency_key,
         actor=actor,
         version=version,
         occurred_at=occurred_at,
         correlation_id=correlation_id,
         causation_id=causation_id,
         metadata=metadata,
+        expires=expires,
     )
-    return emit_many([new], on_conflict=on_conflict, using=using)[0]
+    return _emit_all("emit", [new], on_conflict, using)[0]
 
 
-def emit_many(events: Iterable[New], *, on_conflict: OnConflict = "error", using: str | None = None) -> list[Fact]:
-    """Store many events in one round trip; the facts come back in the order given."""
+@names_async_form
+def emit_many(
+    events: Iterable[NewEvent | object], *, on_conflict: OnConflict = "error", using: str | None = None
+) -> list[Fact]:
+    """Store many events in one round trip; the facts come back in the order given.
+
+    Give instances of classes under `@duebox.event`, or `NewEvent` where there is more to say.
+    """
+    return _emit_all("emit_many", [_new_event(event) for event in events], on_conflict, using)
+
+
+def _emit_all(name: str, events: Sequence[NewEvent], on_conflict: OnConflict, using: str | None) -> list[Fact]:
     settings = ready_settings()
     if on_conflict not in ("error", "first"):
         raise InvalidEvent(f"on_conflict={on_conflict!r} must be 'error' or 'first'.")
-    rows = [fact_row(event, settings) for event in events]
-    if not rows:
+    if not events:
         return []
     current = handling.get()
     alias = using or (current.using if current else settings.DATABASE)
+    rows = [fact_row(event, settings) for event in events]
+    check_transaction(name, events, alias, settings)
     every = with_twins(rows)
     with _all_or_nothing(rows, alias):
         stored = insert(every, alias)
         firsts = _firsts([row for row in rows if row.id not in stored], alias, on_conflict)
     announce([Fact(row) for row in every if row.id in stored], alias)
     return [Fact(row) if row.id in stored else firsts[row.type, row.key] for row in rows]
+
+
+def _new_event(given: object) -> NewEvent:
+    if isinstance(given, NewEvent):
+        return given
+    if types.type_of(given if isinstance(given, type) else type(given)) is None:
+        # Not the value itself, which may hold personal data.
+        raise InvalidEvent(
+            f"emit_many() got a {type(given).__name__}; "
+            "give NewEvent(type=...) or an instance of a class under @duebox.event."
+        )
+    return NewEvent(type=given)
+
+
+def emit_to(events: Sequence[tuple[NewEvent, Collection[str]]], *, using: str) -> list[Fact]:
+    """Store events for these of their receivers only, and without public twins: the others have had theirs."""
+    settings = ready_settings()
+    rows = [fact_row(event, settings) for event, _ in events]
+    insert(rows, using, only={row.id: names for row, (_, names) in zip(rows, events, strict=True)})
+    facts = [Fact(row) for row in rows]
+    announce(facts, using)
+    return facts
+
+
+def check_transaction(name: str, events: Sequence[NewEvent], alias: str, settings: Settings) -> None:
+    """Do what DUEBOX["OUTSIDE_TRANSACTION"] says about a call outside of a transaction.
+
+    Not in a handler: its delivery is retried until it returns, so what it emits is not lost.
+    """
+    connection = connections[alias]
+    if connection.in_atomic_block or settings.OUTSIDE_TRANSACTION == "allow" or handling.get() is not None:
+        return
+    if not connection.get_autocommit() or all(isinstance(event.type, Own) for event in events):
+        return
+    site = call_site.get() or _call_site(name)
+    fact = (
+        f"duebox.{site.name}() was called outside of a transaction: what you save and what it stores are not committed "
+        "together"
+    )
+    repair = "call it in the block with transaction.atomic() that saves your change"
+    if site.name != name:
+        repair = "save and emit in a plain function, and call that with await duebox.atomically(...)"
+    if settings.OUTSIDE_TRANSACTION == "refuse":
+        raise OutsideTransaction(f"{fact}; {repair}.")
+    warnings.warn_explicit(
+        f"{fact}; {repair}, or set DUEBOX['OUTSIDE_TRANSACTION'] = 'allow'.",
+        OutsideTransactionWarning, site.filename, site.line,
+        module=site.module.get("__name__"), registry=site.module.setdefault("__warningregistry__", {}),
+    )  # fmt: skip
+
+
+def _call_site(name: str) -> CallSite:
+    """The line of the caller: the nearest one that is not in this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith("duebox."):
+        frame = frame.f_back
+    return CallSite(name, frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
 
 
 def _all_or_nothing(rows: Sequence[FactRow], alias: str) -> AbstractContextManager[None]:
@@ -123,42 +199,30 @@ def announce(facts: Iterable[Fact], alias: str) -> None:
         emitted.send_robust(sender=Fact, fact=fact, using=alias)
 
 
-async def aemit(type: str | object, data: Mapping[str, Any] | None = None, **options: Any) -> Fact:
-    """`emit` for async code. Takes the same options; runs in the thread that holds your database connection."""
-    return await sync_to_async(emit, thread_sensitive=True)(type, data, **options)
-
-
 def ready_settings() -> Settings:
     """The settings, or an error with the repair where Duebox cannot write yet."""
-    try:
-        ready = apps.is_installed("duebox")
-    except Exception as error:
-        raise NotReady(
-            f"Django is not set up yet ({error}); call django.setup() first, or emit from inside the project."
-        ) from error
-    if not ready:
-        raise NotReady("Duebox is not installed in this project; add 'duebox' to INSTALLED_APPS and migrate.")
+    require_app()
     try:
         return conf()
     except TypeError as error:
         raise ImproperlyConfigured(f"DUEBOX cannot be read ({error}); run: manage.py check") from error
 
 
-def fact_row(event: New, settings: Settings, *, to_come: bool = False) -> FactRow:
-    """An event as it is stored, or the error that says what is wrong with it. One that is to come has no identity
-    yet, nor a story that it belongs to, unless it is given one."""
+def fact_row(event: NewEvent, settings: Settings, *, to_come: bool = False) -> FactRow:
+    """An event as it is stored, or the error that says what is wrong with it. One that is to come has no id yet."""
     name, version, data, kind = contract_of(event, settings)
-    current, came = handling.get(), None if to_come else origin.get()
+    current = handling.get()
     cause = current.fact if current else None
     new_id = "" if to_come else str(uuid7())
+    correlation, actor = surroundings(event.actor)
     aggregate_type, aggregate_id = aggregate_of(event.about)
     organization = identity(event.organization, "organization")
     if kind is not None:
         refuse_incomplete(kind, aggregate_type, organization)
     limit, depth = settings.PAYLOAD_LIMIT_BYTES, settings.PAYLOAD_DEPTH
     metadata = event.metadata if to_come else _with_trace(event.metadata)
-    # The correlation id runs through everything that one first request or event caused.
-    story = cause.correlation_id if cause else came.correlation_id if came else new_id
+    if event.expires is not None and isinstance(metadata, Mapping | None):
+        metadata = {**(metadata or {}), **_expiry(event.expires, to_come)}
     return FactRow(
         id=new_id,
         type=name,
@@ -167,51 +231,35 @@ def fact_row(event: New, settings: Settings, *, to_come: bool = False) -> FactRo
         aggregate_type=aggregate_type,
         aggregate_id=aggregate_id,
         organization=organization,
-        correlation=identity(event.correlation_id or story or None, "correlation_id"),
+        correlation=identity(event.correlation_id or None, "correlation_id") or correlation or new_id,
         causation=_causation(event.causation_id, cause),
-        actor=identity(event.actor, "actor") or _actor(cause, came),
+        actor=actor,
         producer=settings.PRODUCER,
-        key=identity(event.key, "key") if event.key is not None else None,
+        key=identity(event.idempotency_key, "idempotency_key") if event.idempotency_key is not None else None,
         data=encode(data, limit=limit, depth=depth, check=kind.check if kind else None),
         metadata=encode(metadata, root="metadata", limit=limit, depth=depth),
     )
 
 
-def _actor(cause: Fact | None, came: Origin | None) -> str:
+def surroundings(actor: object = None) -> tuple[str, str | None]:
+    """The correlation id and the actor of what is written now, the actor as JSON: those of the event that is being
+    handled, else of the request or job. They run through everything that one first request or event caused, also
+    through what it scheduled. `actor` is who was named instead."""
+    current, came = handling.get(), origin.get()
+    cause = current.fact if current else None
+    named = actor_of(actor) if actor is not None else None
     if cause is not None:
-        return cause.actor or ""
-    return came.who().actor if came else ""
+        return cause.correlation_id, named.to_json() if named else cause.row.actor
+    if came is None:
+        return "", named.to_json() if named else None
+    who = named or came.who().actor
+    return came.correlation_id, who.to_json() if who else None
 
 
 def _with_trace(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """With the trace that this belongs to, where there is one."""
     born = tracing.traceparent()
     return {tracing.KEY: born, **(given or {})} if born and isinstance(given, Mapping | None) else given
-
-
-def aggregate_of(about: About) -> tuple[str, str]:
-    match about:
-        case None:
-            return "", ""
-        case models.Model():
-            return about._meta.model_name or "", identity(about, "about")
-        case (str(kind), key) if kind and key is not None:
-            return identity(kind, "about"), identity(key, "about")
-    raise InvalidEvent(f"about={about!r} must be a saved model instance or a pair like ('member', 42).")
-
-
-def identity(value: object, name: str) -> str:
-    """The text by which something is known, or an error that names the argument."""
-    if value is None:
-        return ""
-    if isinstance(value, models.Model):
-        if value.pk is None:
-            raise InvalidEvent(f"{name}={value!r} has no primary key yet; save it before you emit.")
-        value = value.pk
-    text = str(value)
-    if not text or len(text) > _TEXT_LIMIT or _UNPRINTABLE.search(text):
-        raise InvalidEvent(f"{name}={text[:80]!r} must be 1 to {_TEXT_LIMIT} printable characters.")
-    return text
 
 
 def _causation(given: UUID | None, cause: Fact | None) -> str | None:
@@ -234,21 +282,46 @@ def _occurred(moment: datetime | None) -> float:
     return moment.timestamp()
 
 
-def insert(rows: Sequence[FactRow], alias: str) -> set[str]:
-    """Store facts with the deliveries to their subscribers; gives the ids of those whose key was new."""
-    routes = [(row.id, each.name, stream_of(row, each)) for row in rows for each in receivers_for(row)]
-    params: dict[str, Any] = {
-        "route_event": text_array(route[0] for route in routes),
-        "route_subscriber": text_array(route[1] for route in routes),
-        "route_stream": text_array(route[2] for route in routes),
-        "now": None,
-    }
+def _expiry(expires: object, to_come: bool) -> dict[str, Any]:
+    """What the metadata say about it. Of an event that is to come, a timedelta counts from the moment it comes."""
+    match expires:
+        case datetime():
+            if expires.tzinfo is None:
+                raise InvalidEvent(f"expires={expires} is naive; make it aware with django.utils.timezone.")
+            return {EXPIRES_AT: expires.astimezone(UTC).isoformat()}
+        case timedelta():
+            if not timedelta(0) < expires <= LONGEST:
+                wrong = "is longer than a century" if expires > LONGEST else "does not lie ahead"
+                raise InvalidEvent(f"expires={expires} {wrong}; give a timedelta above 0, or leave it out.")
+            if to_come:
+                return {EXPIRES_AFTER: expires.total_seconds()}
+            return {EXPIRES_AT: (clock.now() + expires).isoformat()}
+    number = f", such as timedelta(seconds={expires})" if isinstance(expires, int | float) else ""
+    raise InvalidEvent(f"expires={expires!r} is no moment; pass an aware datetime or a timedelta{number}.")
+
+
+def insert(rows: Sequence[FactRow], alias: str, *, only: Mapping[str, Collection[str]] | None = None) -> set[str]:
+    """Store facts with the deliveries to their subscribers, or to `only` some of them by the id of the fact; gives the
+    ids of those whose key was new."""
+    params: dict[str, Any] = {**routes_of(rows, only), "now": None}
     if len(rows) == 1:
         [(created,)] = run("emit_one", alias, {**params, **rows[0]._asdict()})
         return {rows[0].id} if created else set()
     columns = zip(FactRow._fields, zip(*rows, strict=True), strict=True)
     params |= {name: _column(values) for name, values in columns}
     return {row[0] for row in run("emit_many", alias, params)}
+
+
+def routes_of(rows: Sequence[FactRow], only: Mapping[str, Collection[str]] | None = None) -> dict[str, str]:
+    """The deliveries that these facts get, as parameters of a statement."""
+    routes = [(row.id, each.name, stream_of(row, each)) for row in rows for each in receivers_for(row)]
+    if only is not None:
+        routes = [route for route in routes if route[1] in only[route[0]]]
+    return {
+        "route_event": text_array(route[0] for route in routes),
+        "route_subscriber": text_array(route[1] for route in routes),
+        "route_stream": text_array(route[2] for route in routes),
+    }
 
 
 def _column(values: Sequence[Any]) -> str:

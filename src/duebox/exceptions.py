@@ -7,6 +7,7 @@ DueboxError
 │   └── IdempotencyConflict the key was used before for something else
 ├── InvalidContract         an event type is declared wrongly
 ├── UnsupportedVersion      a stored event has a version that this code does not know
+├── OutsideTransaction      a call that belongs into a transaction was made outside of one
 ├── InvalidSchedule         there is nothing to plan, or nothing left to come
 ├── InvalidPlan             a plan or a sweep is declared wrongly
 ├── InvalidSubscriber       a handler cannot be registered as given
@@ -14,16 +15,19 @@ DueboxError
 ├── InvalidDestination      a destination cannot be used as it is configured
 ├── InvalidEndpoint         an endpoint of webhooks cannot be stored as given
 ├── InvalidReplay           what was asked to be sent again cannot be
+├── InvalidAction           deliveries cannot be dealt with as asked
 ├── InvalidPattern          a pattern of events cannot be meant as written; names the path
 ├── InvalidSecret           a webhook's secret or key cannot be used as given
 ├── InvalidSignature        what was received is not from whom it claims to be, or too old
 ├── InvalidGuard            the guard of webhook addresses is configured wrongly
 ├── NotReady                Duebox cannot run here yet; names the repair
 ├── LeaseLost               this worker no longer owns what it was working on
+├── HandlerTimeout          a handler took longer than its timeout
 ├── EndlessDrain            handlers kept emitting; a test would never end
 ├── Undelivered             the other side did not take an event; another try may help
 │   ├── Throttled           … and asks not to be tried again for a while
 │   └── Blocked             … because a webhook may not be sent there
+├── WhenError               a time, zone or rule cannot be used; the tree below it is in duebox.when.errors
 └── Permanent               raise it in a handler: no retry can help
     ├── Refused             the other side will never take this event
     └── TooLarge            an event is larger than the other side takes
@@ -73,12 +77,18 @@ class InvalidContract(DueboxError, ValueError):
 class UnsupportedVersion(DueboxError):
     """A stored event has a version that this code does not know. Raise it yourself where a handler branches."""
 
-    def __init__(self, type: str, version: int, known: str = "") -> None:
+    def __init__(self, type: str, version: int, known: str = "", repair: str = "") -> None:
         self.type, self.version = type, version
-        super().__init__(
-            f"Event {type!r} has version {version}, which nothing here reads{known}; deploy the code that declares it, "
-            "or declare the next version with upcast=."
-        )
+        repair = repair or "deploy the code that declares it, or declare the next version with upcast="
+        super().__init__(f"Event {type!r} has version {version}, which nothing here reads{known}; {repair}.")
+
+
+class OutsideTransaction(DueboxError, RuntimeError):
+    """`emit` or `schedule` was called outside of a transaction, and DUEBOX["OUTSIDE_TRANSACTION"] is "refuse"."""
+
+
+class OutsideTransactionWarning(RuntimeWarning):
+    """The same where DUEBOX["OUTSIDE_TRANSACTION"] is "warn"."""
 
 
 class InvalidSchedule(DueboxError, ValueError):
@@ -107,6 +117,10 @@ class InvalidEndpoint(DueboxError, ValueError):
 
 class InvalidReplay(DueboxError, ValueError):
     """Events cannot be sent again as asked."""
+
+
+class InvalidAction(DueboxError, ValueError):
+    """Deliveries cannot be found, retried, parked or discarded as asked."""
 
 
 class InvalidPattern(DueboxError, ValueError):
@@ -139,6 +153,10 @@ class NotReady(DueboxError, RuntimeError):
 
 class LeaseLost(DueboxError):
     """The worker's lease ran out, so another worker may own its deliveries by now."""
+
+
+class HandlerTimeout(DueboxError, TimeoutError):
+    """A handler took longer than its `timeout`. It counts as a failed attempt."""
 
 
 class EndlessDrain(DueboxError, AssertionError):

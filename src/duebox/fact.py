@@ -3,9 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from json.encoder import encode_basestring as _quoted
 from typing import Any, NamedTuple
 from uuid import UUID
+
+EXPIRES_AT = "duebox.expires_at"
+"""Where the metadata say when an event expires; most events do not, so they need no column."""
+EXPIRES_AFTER = "duebox.expires_after"
+"""Where those of a schedule say how many seconds after the due moment its events expire."""
+
+
+def expiry_in(metadata: Mapping[str, Any]) -> datetime | None:
+    """When an event with these metadata expires; None if it does not, or if nobody can read it."""
+    try:
+        found = datetime.fromisoformat(metadata[EXPIRES_AT])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
+class Aggregate(NamedTuple):
+    """What an event is about, such as `shop.order` 42."""
+
+    type: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.id}"
+
+
+class Actor(NamedTuple):
+    """Who caused an event: a user, a service, an API key."""
+
+    type: str
+    id: str
+    email: str | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        found = {"type": self.type, "id": self.id}
+        return {**found, "email": self.email} if self.email else found
+
+    def to_json(self) -> str:
+        """In the words in which PostgreSQL shows a jsonb: the chain of the audit log relies on it."""
+        email = f', "email": {_quoted(self.email)}' if self.email else ""
+        return f'{{"id": {_quoted(self.id)}, "type": {_quoted(self.type)}{email}}}'
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.id}"
 
 
 class FactRow(NamedTuple):
@@ -24,7 +70,8 @@ class FactRow(NamedTuple):
     organization: str
     correlation: str
     causation: str | None
-    actor: str
+    actor: str | None
+    """As JSON."""
     producer: str
     key: str | None
     data: str
@@ -67,9 +114,9 @@ class Fact:
         return datetime.fromtimestamp(self._row[3], UTC)
 
     @property
-    def about(self) -> tuple[str, str] | None:
-        """The aggregate as (type, id), or None."""
-        return (self._row[4], self._row[5]) if self._row[4] else None
+    def about(self) -> Aggregate | None:
+        """The aggregate, with `type` and `id`, or None."""
+        return Aggregate(self._row[4], self._row[5]) if self._row[4] else None
 
     @property
     def organization(self) -> str | None:
@@ -84,16 +131,16 @@ class Fact:
         return UUID(self._row[8]) if self._row[8] else None
 
     @property
-    def actor(self) -> str | None:
-        return self._row[9] or None
+    def actor(self) -> Actor | None:
+        """Who caused it, with `type`, `id` and `email`, or None."""
+        return Actor(**json.loads(self._row[9])) if self._row[9] else None
 
     @property
     def producer(self) -> str:
         return self._row[10]
 
     @property
-    def key(self) -> str | None:
-        """The idempotency key it was emitted under."""
+    def idempotency_key(self) -> str | None:
         return self._row[11]
 
     @property
@@ -114,6 +161,11 @@ class Fact:
     @property
     def metadata(self) -> dict[str, Any]:
         return dict(json.loads(self._row[13]))
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """A delivery that has not started by then is not run; None if the event does not expire."""
+        return expiry_in(self.metadata) if EXPIRES_AT in self._row[13] else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and other._row[0] == self._row[0]

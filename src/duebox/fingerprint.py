@@ -54,7 +54,7 @@ def fingerprint(error: BaseException) -> str:
 
 
 def group_id(event_type: str, subscriber: str, fingerprint: str) -> str:
-    """By which a group of dead letters is named; dead_groups.sql makes the same."""
+    """By which a group of dead letters is named; delivery_groups.sql makes the same."""
     return sha256("\n".join((event_type, subscriber, fingerprint)).encode()).hexdigest()[:12]
 
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from duebox import clock
 from duebox.conf import conf
 from duebox.deciding import Decision as Decision
 from duebox.deciding import Slot, decide, event_key, next_step, trail_of
 from duebox.emit import announce, stream_of
-from duebox.fact import Fact, FactRow
+from duebox.fact import EXPIRES_AFTER, EXPIRES_AT, Fact, FactRow
 from duebox.ids import uuid7
 from duebox.promise import with_twins
 from duebox.store import schedules
 from duebox.store.schedules import DueSchedule, FiredDelivery, Route
-from duebox.subscribers import receivers_for
+from duebox.subscribers import PERIODIC, Subscriber, receivers_for
 
 logger = logging.getLogger("duebox.worker")
 
@@ -52,15 +51,16 @@ def unguard(plan: str) -> None:
     _guards.pop(plan, None)
 
 
-def fire_due(using: str, *, limit: int = BATCH, now: datetime | None = None) -> Fired:
-    """Fire at most `limit` schedules that are due; call again while it finds that many."""
-    with transaction.atomic(using=using):
-        due = schedules.due(using, limit, now=now)
+def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, now: datetime | None = None) -> Fired:
+    """Fire at most `limit` schedules that are due; call again while it finds that many. With `floor` the caller says
+    that none is due from before."""
+    # Without a savepoint: in a test that lives through years, each would make every later look at the row slower.
+    with transaction.atomic(using=using, savepoint=False):
+        due, moment = schedules.due(using, limit, floor=floor, now=now)
         if not due:
             return Fired()
-        moment = now or clock.now()
         decisions = _guarded(using, [decide(row, max(moment, row.due_at)) for row in due], moment)
-        fired = carry_out(using, decisions, now=now)
+        fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now)
         stored = {row.key for _, row in fired}
         schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
     for each in decisions:
@@ -69,15 +69,27 @@ def fire_due(using: str, *, limit: int = BATCH, now: datetime | None = None) -> 
     return Fired(len(due), len({one.event for one, _ in fired}))
 
 
-def prepare(using: str, *, limit: int, seconds: float) -> tuple[list[Decision], datetime | None]:
-    """What is to be done about schedules that come due soon, and when the first of those comes due that cannot be
-    decided before its time: its plan is to be asked, its rule cannot be followed, or there are too many."""
-    decisions = [decide(row, row.due_at) for row in schedules.ahead(using, limit, seconds=seconds)]
+class Prepared(NamedTuple):
+    """What is to be done about schedules that come due soon."""
+
+    ready: list[Decision]
+    other: datetime | None
+    """When the first of those comes due that cannot be decided before its time: its plan is to be asked, or its rule
+    cannot be followed."""
+    last: DueSchedule | None
+    """The last one that was looked at, where there may be more."""
+
+
+def prepare(
+    using: str, *, limit: int, seconds: float, before: float = 0.0, after: DueSchedule | None = None
+) -> Prepared:
+    """Decide about those that come due within so many seconds, or came due within the last seconds `before`; with
+    `after`, about those that follow that one."""
+    rows = schedules.ahead(using, limit, seconds=seconds, before=before, after=after)
+    decisions = [decide(row, row.due_at) for row in rows]
     ready = [each for each in decisions if _is_plain(each)]
     others = [each.row.due_at for each in decisions if not _is_plain(each)]
-    if len(decisions) == limit:
-        others.append(decisions[-1].row.due_at)
-    return ready, min(others, default=None)
+    return Prepared(ready, min(others, default=None), rows[-1] if len(rows) == limit else None)
 
 
 def _is_plain(each: Decision) -> bool:
@@ -89,12 +101,13 @@ def carry_out(
     using: str,
     decisions: Sequence[Decision],
     *,
+    occurred: float,
     now: datetime | None = None,
     lease: int = 0,
     mine: Collection[str] = (),
 ) -> list[tuple[FiredDelivery, FactRow]]:
     """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease."""
-    producer, occurred = conf().PRODUCER, (now or clock.now()).timestamp()
+    producer = conf().PRODUCER
     facts = [
         (each.row.id, fact)
         for each in decisions
@@ -104,13 +117,22 @@ def carry_out(
     routes = [
         Route(row.id, each.name, stream_of(row, each), each.name in mine and not each.ordered)
         for _, row in facts
-        for each in receivers_for(row)
+        for each in _receivers(row)
     ]
     steps = [next_step(each) for each in decisions]
     rows = {row.id: row for _, row in facts}
     stored = [(one, rows[one.event]) for one in schedules.fire(using, steps, facts, routes, lease=lease, now=now)]
     announce([Fact(rows[event]) for event in dict.fromkeys(one.event for one, _ in stored)], using)
     return stored
+
+
+def _receivers(row: FactRow) -> Sequence[Subscriber]:
+    """Who gets the event. That of a periodic function waits for it also where this worker's code is too old to know it,
+    as during a deployment."""
+    found = receivers_for(row)
+    if found or not row.type.startswith(PERIODIC):
+        return found
+    return [Subscriber(name=row.aggregate_id, pattern=row.type, handler=lambda event: None)]
 
 
 def _guarded(using: str, decisions: list[Decision], now: datetime) -> list[Decision]:
@@ -135,7 +157,7 @@ def _ask(using: str, plan: str, ids: set[str]) -> set[str] | None:
 
 def _checked(each: Decision, valid: set[str] | None, now: datetime) -> Decision:
     if valid is None:
-        return Decision(each.row, [], [], None, postponed=now + POSTPONE)
+        return Decision(each.row, [], None, None, postponed=now + POSTPONE)
     return each if each.row.aggregate_id in valid else each._replace(fire=[], skipped=each.fire)
 
 
@@ -162,4 +184,6 @@ def _metadata(row: DueSchedule, slot: Slot) -> str:
     if slot.marks:
         about["marks"] = slot.marks.split(",")
     given = {} if row.metadata == "{}" else json.loads(row.metadata)
+    if EXPIRES_AFTER in given:
+        given[EXPIRES_AT] = (slot.at + timedelta(seconds=given.pop(EXPIRES_AFTER))).astimezone(UTC).isoformat()
     return _dump({**given, "schedule": about})

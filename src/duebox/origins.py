@@ -14,6 +14,8 @@ from duebox import headers, logs, tracing
 from duebox.conf import conf
 from duebox.context import Origin, Who, origin
 from duebox.exceptions import InvalidEvent
+from duebox.fact import Actor
+from duebox.identities import USER, actor_of
 from duebox.ids import uuid7
 
 if TYPE_CHECKING:
@@ -29,8 +31,7 @@ def bound(*, correlation_id: str | None = None, actor: object = None) -> Bound:
     """Everything in this block belongs to one story: its events, audit entries and log lines.
 
     What is not given stays as it is around the block; where there is nothing around it, a fresh correlation id is
-    made. `actor` is an id or a saved model instance. Works as a decorator of plain functions too, then every call is
-    a story.
+    made. `actor` is given as in `emit`. Works as a decorator of plain functions too, then every call is a story.
     """
     return Bound(correlation_id, actor)
 
@@ -74,7 +75,7 @@ def _bound(correlation_id: str | None, actor: object) -> Iterator[Origin]:
     here = origin.get() or Origin(correlation_id or str(uuid7()))
     here = replace(here, correlation_id=correlation_id or here.correlation_id)
     if actor is not None:
-        who = Who(actor=_name(actor))
+        who = Who(actor=actor_of(actor))
         here = replace(here, who=lambda: who)
     with entered(here):
         yield here
@@ -125,21 +126,15 @@ def _correlation_id(given: str, ip: str) -> str:
     return fresh
 
 
-def _impersonator(request: HttpRequest) -> str:
+def _impersonator(request: HttpRequest) -> Actor | None:
     if behind := _of_user(getattr(request, "impersonator", None)):
         return behind
     session = getattr(request, "session", None)
     history = session.get("hijack_history") if session is not None else None
     # Somebody may have gone on from one user to the next; the first in the row is the person at the keyboard.
-    return str(history[0]) if history else ""
+    return Actor(USER, str(history[0])) if history else None
 
 
-def _of_user(user: object) -> str:
-    return str(getattr(user, "pk", "")) if getattr(user, "is_authenticated", False) else ""
-
-
-def _name(actor: object) -> str:
-    name = getattr(actor, "pk", actor)
-    if name is None or not str(name):
-        raise InvalidEvent(f"actor={actor!r} has no id; pass one, or a model instance that is saved.")
-    return str(name)
+def _of_user(user: Any) -> Actor | None:
+    # One that is not saved has been made for this request, and has no id.
+    return actor_of(user) if getattr(user, "is_authenticated", False) and user.pk is not None else None

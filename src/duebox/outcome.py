@@ -1,7 +1,8 @@
 """How one delivery ended, as values.
 
-A handler returns nothing, `Snooze` or `Discard`, or raises; a destination answers with the same, and with `Delivered`
-where there is something to remember. The worker turns that into one of the values here, and the store writes it down.
+A handler returns nothing, or it returns or raises `Snooze`, `Discard` or `Permanent`, or it fails. A destination
+answers with the same, and with `Delivered` where there is something to remember. The worker turns that into one of the
+values here, and the store writes it down.
 Running and writing never mix.
 """
 
@@ -20,36 +21,52 @@ LONGEST = timedelta(days=36_525)
 """A delay of more than a century is a mistake, and PostgreSQL's calendar ends somewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snooze:
-    """Return it from a handler: come back later. Burns no attempt.
+class Answer(Exception):
+    """What a handler may return, or raise from anywhere below it, to end in another way than by success or failure.
+
+    An exception, so that it can be raised; two with the same arguments are equal. What an atomic handler wrote is
+    committed when it returns one, and rolled back when it raises one.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
+
+
+class Snooze(Answer):
+    """Return or raise it in a handler: come back later. It uses up no attempt.
 
     `until` is an aware datetime, or a timedelta from now on the database's clock.
     """
 
-    until: datetime | timedelta
+    __match_args__ = ("until",)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.until, datetime) and self.until.tzinfo is None:
+    def __init__(self, until: datetime | timedelta) -> None:
+        if isinstance(until, datetime) and until.tzinfo is None:
             raise ValueError(
-                f"Snooze(until={self.until!r}) is naive; pass an aware datetime, "
+                f"Snooze(until={until!r}) is naive; pass an aware datetime, "
                 "such as django.utils.timezone.now() + timedelta(...)."
             )
-        if not isinstance(self.until, datetime | timedelta):
-            raise TypeError(f"Snooze(until={self.until!r}) must be an aware datetime or a timedelta.")
-        if isinstance(self.until, timedelta) and abs(self.until) > LONGEST:
-            raise ValueError(f"Snooze(until={self.until!r}) is longer than a century; return Discard(reason) instead.")
+        if not isinstance(until, datetime | timedelta):
+            raise TypeError(f"Snooze(until={until!r}) must be an aware datetime or a timedelta.")
+        if isinstance(until, timedelta) and abs(until) > LONGEST:
+            raise ValueError(f"Snooze(until={until!r}) is longer than a century; return Discard(reason) instead.")
+        super().__init__(until)
+        self.until = until
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Return it from a handler: this event needs no reaction any more. Recorded with the reason."""
+class Discard(Answer):
+    """Return or raise it in a handler: this event needs no reaction any more. Recorded with the reason."""
 
-    reason: str
+    __match_args__ = ("reason",)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.reason, str):
-            raise TypeError(f"Discard(reason={self.reason!r}) must be a text that says why.")
+    def __init__(self, reason: str) -> None:
+        if not isinstance(reason, str):
+            raise TypeError(f"Discard(reason={reason!r}) must be a text that says why.")
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +80,13 @@ class Delivered:
     def __post_init__(self) -> None:
         if not isinstance(self.note, str):
             raise TypeError(f"Delivered(note={self.note!r}) must be a text.")
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Its event expired before the handler was started."""
+
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +108,7 @@ class Dead:
     leaves_stream: bool = False
 
 
-Outcome = Delivered | Snooze | Discard | Retried | Dead | None
+Outcome = Delivered | Snooze | Discard | Expired | Retried | Dead | None
 """None is "delivered", and there is nothing more to say."""
 
 

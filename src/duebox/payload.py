@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -130,6 +130,15 @@ def _decimal(value: Decimal, path: str) -> str:
 
 
 def _moment(value: datetime, path: str) -> str:
-    if value.tzinfo is not None:
-        return value.isoformat()
-    raise InvalidPayload(path, f"is the naive datetime {value}", "make it aware with django.utils.timezone")
+    if value.utcoffset() is not None:
+        text = value.isoformat()
+        # RFC 3339 has offsets of whole minutes; before 1972 some zones were seconds off.
+        return text if text[-6] in "+-" else _in_utc(value, path)
+    raise InvalidPayload(path, "is a naive datetime", "make it aware with django.utils.timezone")
+
+
+def _in_utc(value: datetime, path: str) -> str:
+    try:
+        return value.astimezone(UTC).isoformat()
+    except OverflowError:
+        raise InvalidPayload(path, "is a datetime that has no year in UTC", "pass a later or earlier one") from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from duebox.fact import FactRow
+from duebox.fact import Actor, FactRow
 from duebox.intent import Intent, described, is_superseded, read_intent, rules_of
 from duebox.store import schedules
 from duebox.store.schedules import NextStep, ScheduleRow, TrailLine
@@ -31,6 +31,8 @@ class Wanted:
     event: FactRow
     intent: Intent
     plan: str = ""
+    names_actor: bool = False
+    """Whether the actor of the event was given, and not taken from the request or event around the call."""
 
 
 class Pending(Protocol):
@@ -73,10 +75,44 @@ def write_all(using: str, changes: Sequence[Change], *, why: str) -> None:
         schedules.tell(using, [line for each in changed for line in _lines(each, why)])
 
 
+def write_past(using: str, change: Change) -> None:
+    """Store that there is nothing to come under a key that is new; what is stored already stays as it is."""
+    if change.before is None and change.planned is not None:
+        remaining = change.wanted.intent.table.remaining
+        schedules.write(using, [_row(change.wanted, change.planned, "completed", remaining)])
+
+
 def cancel_all(using: str, rows: Sequence[Schedule], *, why: str = "") -> int:
     """Take locked schedules back; what has ended already stays as it is."""
     live = [row for row in rows if row.status in ("scheduled", "paused")]
     return put_to_rest(using, live, "cancelled", "cancelled", why)
+
+
+def opt_out(using: str, rows: Sequence[Schedule], how: str, *, why: str = "") -> int:
+    """Take locked schedules back for somebody who asked for that; gives how many were live. A plan leaves them alone
+    until they are restored, also those among them that had ended already."""
+    live = [row for row in rows if row.status in ("scheduled", "paused")]
+    schedules.opt_out(using, [row.id for row in rows], how)
+    schedules.tell(using, [_line("cancelled", row, due_before=row.due_at, note=why) for row in live])
+    return len(live)
+
+
+def lift_opt_outs(using: str, rows: Sequence[Schedule], changes: Sequence[Change], *, why: str) -> None:
+    """Somebody asked for locked schedules again, or their anchor moved. What of them is to come has been written."""
+    written = {each.wanted.key: each.row for each in changes if each.row is not None}
+    schedules.opt_out(using, [row.id for row in rows if row.key not in written], "")
+    due = {key: row.due_at for key, row in written.items()}
+    schedules.tell(using, [_restored(row, due.get(row.key), why) for row in rows])
+
+
+def revive(using: str, rows: Sequence[Schedule], now: datetime, *, why: str) -> int:
+    """Plan locked schedules again by their own intent; gives how many have something to come."""
+    planned = [(row, replanned(row, read_intent(row.intent), now, moved_zone=False).next) for row in rows]
+    found = [(row, one) for row, one in planned if one is not None]
+    if found:
+        schedules.advance(using, [step(row, one) for row, one in found])
+        schedules.tell(using, [_restored(row, one.instant, why) for row, one in found])
+    return len(found)
 
 
 def put_to_rest(using: str, rows: Sequence[Schedule], status: str, what: str, why: str = "") -> int:
@@ -109,7 +145,7 @@ def event_of(row: Schedule) -> FactRow:
     return FactRow(
         id="", type=row.type, version=row.version, occurred=0.0, aggregate_type=row.aggregate_type,
         aggregate_id=row.aggregate_id, organization=row.organization, correlation=row.correlation_id, causation=None,
-        actor=row.actor, producer="", key=None, data=json.dumps(row.data), metadata=json.dumps(row.metadata),
+        actor=_actor_of(row), producer="", key=None, data=json.dumps(row.data), metadata=json.dumps(row.metadata),
     )  # fmt: skip
 
 
@@ -144,6 +180,7 @@ def _change(wanted: Wanted, before: Schedule | None, now: datetime) -> Change:
         row = _row(wanted, planned, "scheduled", wanted.intent.table.remaining) if planned.next else None
         return Change(wanted, before, planned, row)
     old = _old_intent(before)
+    wanted = _with_origin(wanted, before)
     if old == wanted.intent and _still_holds(before, now):
         return Change(wanted, before, None, None if _same_event(wanted, before) else _with_new_event(wanted, before))
     moved_zone = old is not None and old.but_in(wanted.intent.table.zone) == wanted.intent
@@ -209,7 +246,22 @@ def _same_event(wanted: Wanted, before: Schedule) -> bool:
     event = wanted.event
     new = (event.type, event.version, event.aggregate_type, event.aggregate_id, event.organization, wanted.plan)
     old = (before.type, before.version, before.aggregate_type, before.aggregate_id, before.organization, before.plan)
-    return new == old and json.loads(event.data) == before.data and json.loads(event.metadata) == before.metadata
+    if new != old or (wanted.names_actor and event.actor != _actor_of(before)):
+        return False
+    return bool(json.loads(event.data) == before.data and json.loads(event.metadata) == before.metadata)
+
+
+def _actor_of(row: Schedule) -> str | None:
+    """The actor of a stored schedule, as JSON."""
+    return Actor(**row.actor).to_json() if row.actor else None
+
+
+def _with_origin(wanted: Wanted, before: Schedule) -> Wanted:
+    """What is changed outside of any request or event, as by a reconcile, stays with the request that made it."""
+    event = wanted.event
+    if event.correlation or event.actor:
+        return wanted
+    return replace(wanted, event=event._replace(correlation=before.correlation_id, actor=_actor_of(before)))
 
 
 def _rest(row: Schedule, status: str) -> NextStep:
@@ -225,6 +277,10 @@ def _lines(change: Change, why: str) -> list[TrailLine]:
     if row.due_at is not None and row.due_at != before.due_at:
         lines.append(_line("moved", before, due_before=before.due_at, due_after=row.due_at, note=why))
     return lines
+
+
+def _restored(row: Schedule, due: datetime | None, why: str) -> TrailLine:
+    return _line("restored", row, due_before=None, due_after=due, note=why)
 
 
 def _line(

@@ -12,19 +12,40 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from django.db import models
 
 from duebox import following
+from duebox.context import names_async_form
 from duebox.drafts import Draft
 from duebox.exceptions import InvalidEvent, InvalidPlan
 from duebox.firing import guard, unguard
+from duebox.identities import aggregate_type
 from duebox.intent import Intent
-from duebox.planner import Wanted
+from duebox.planner import Wanted, revive
 from duebox.promise import refuse_spelling
-from duebox.schedule import alias_in_use, project_zone
+from duebox.schedule import Entities, Key, alias_in_use, asked_by, chosen, one_transaction, project_zone
+from duebox.store import database_clock, schedules
+from duebox.store.lookups import any_of
 from duebox.syncing import Progress, Rows, Synced, reconcile_rows, sync_rows
-from duebox.when import CatchUp, Fold, Gap, Late, Offset, Reminder, Rule, Timetable, at_offset, daily, reminder
+from duebox.when import (
+    CatchUp,
+    Fold,
+    Gap,
+    Late,
+    Offset,
+    Reminder,
+    Rule,
+    Timetable,
+    UnknownZone,
+    WhenError,
+    at_offset,
+    daily,
+    offset,
+    reminder,
+)
+from duebox.when.planning import GRACE
 from duebox.when.policy import choose
 
 _plans: dict[str, Plan] = {}
@@ -49,7 +70,9 @@ class Plan:
     flex: ClassVar[timedelta] = timedelta(0)
     catch_up: ClassVar[CatchUp | None] = None
     late: ClassVar[Late | str] = Late.FIRE_NOW
-    grace: ClassVar[timedelta] = timedelta(hours=12)
+    grace: ClassVar[timedelta] = GRACE
+    restore_on_move: ClassVar[bool] = False
+    """Whether reminders that somebody cancelled are planned again when their anchor moves."""
 
     def anchor(self, row: Any) -> datetime | None:
         """The moment that `offsets` count from: local if naive, an instant if aware. None: nothing to plan."""
@@ -59,8 +82,8 @@ class Plan:
         """The rule that the row's moments follow. None: nothing to plan."""
         raise NotImplementedError
 
-    def zone(self, row: Any) -> str:
-        """Whose clock counts; by default the project's."""
+    def zone(self, row: Any) -> str | ZoneInfo:
+        """Whose clock counts; by default the project's, which is also meant by an empty text."""
         return project_zone()
 
     def when(self, row: Any) -> bool:
@@ -72,6 +95,10 @@ class Plan:
         return {}
 
     def organization(self, row: Any) -> object:
+        return None
+
+    def actor(self, row: Any) -> object:
+        """Who causes the events of the row: as in `emit`. None: the actor of the request that saves the row."""
         return None
 
     def queryset(self) -> models.QuerySet[Any]:
@@ -100,7 +127,7 @@ class Plan:
 
     @property
     def aggregate_type(self) -> str:
-        return self.model._meta.model_name or ""
+        return aggregate_type(self.model)
 
     def draft(self) -> Draft:
         """What the events of many rows have in common."""
@@ -110,18 +137,27 @@ class Plan:
         """The schedules that the row should have."""
         if not self.when(row):
             return
-        zone = self.zone(row)
-        tables = [(mark, self._policies.table.but_for(rule, zone)) for mark, rule in self._rules(row)]
-        if not tables:
+        rules = list(self._rules(row))
+        if not rules:
             return
-        event = draft.about(row.pk, self.data(row), self.organization(row))
+        tables = self._tables(row, rules)
+        actor = self.actor(row)
+        event = draft.about(row, self.data(row), self.organization(row), actor)
         for mark, table in tables:
-            yield Wanted(f"{self.name}:{row.pk}{mark}", event, self._intent(table), self.name)
+            yield Wanted(f"{self.name}:{row.pk}{mark}", event, self._intent(table), self.name, actor is not None)
+
+    def _tables(self, row: Any, rules: list[tuple[str, Rule]]) -> list[tuple[str, Timetable]]:
+        zone = self.zone(row) or project_zone()
+        try:
+            return [(mark, self._policies.table.but_for(rule, zone)) for mark, rule in rules]
+        except UnknownZone as error:
+            where = f"Plan {self.name} cannot plan for {self.aggregate_type} {row.pk}. "
+            raise UnknownZone(error.name, error.release, error.nearest, where=where) from None
 
     @cached_property
     def _policies(self) -> Intent:
         """What the intents of all rows have in common."""
-        table = Timetable(rule=daily("00:00"), gap=self.gap, fold=self.fold, flex=self.flex)  # type: ignore[arg-type]
+        table = Timetable(rule=daily("00:00"), zone="UTC", gap=self.gap, fold=self.fold, flex=self.flex)  # type: ignore[arg-type]
         return Intent(table=table, catch_up=self.catch_up or CatchUp(), late=choose(Late, self.late), grace=self.grace)
 
     def _rules(self, row: Any) -> Iterator[tuple[str, Rule]]:
@@ -138,6 +174,32 @@ class Plan:
             lead = _lead(table, table.rule)
             return replace(intent, catch_up=CatchUp(window=lead), grace=min(self.grace, lead))
         return intent
+
+
+@names_async_form
+def restore(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
+    """Ask again for what `cancel` took back: by key, or all of an entity. Says how many have something to come.
+
+    Schedules of a plan are planned by their row as it is now, others by their own rule. Nothing that lies in the past
+    fires by it.
+    """
+    alias = using or alias_in_use()
+    with one_transaction(alias):
+        cancelled = chosen(alias, key, about).exclude(opt_out="")
+        by_plan: dict[str, dict[str, str]] = {}
+        # Not locked yet: a save locks its row first, then its schedules, and so must this.
+        for name, pk, each in schedules.listed(cancelled.values_list("plan", "aggregate_id", "key")):
+            by_plan.setdefault(name if name in _plans else "", {})[each] = pk
+        others = by_plan.pop("", {})
+        count = sum(_restore(_plans[name], found, alias) for name, found in sorted(by_plan.items()))
+        rows = schedules.locked(cancelled.filter(key__in=others)) if others else []
+        return count + revive(alias, rows, database_clock.now(alias), why=asked_by())
+
+
+def _restore(plan: Plan, pks: Mapping[str, str], using: str) -> int:
+    rows = sorted({plan.model._meta.pk.to_python(pk) for pk in pks.values()})
+    sync_rows(plan, rows, using=using, strict=True, restored=set(pks), why=asked_by())
+    return schedules.rows(using).scheduled().filter(any_of("key", pks)).count()
 
 
 def plans() -> tuple[Plan, ...]:
@@ -180,7 +242,8 @@ def _refuse_mistakes(plan: Plan) -> None:
             f"Plan name {plan.name!r} is taken by {type(taken).__qualname__}; give {kind.__name__} a name."
         )
     if not isinstance(getattr(plan, "event", None), str):
-        raise InvalidPlan(f"{plan.name} emits nothing; declare event = 'appointment.reminder' or the like.")
+        raise InvalidPlan(f"{plan.name} emits nothing; declare event = 'appointment.reminder_due' or the like.")
+    kind.offsets = _offsets(plan)
     try:
         refuse_spelling(plan.event)
     except InvalidEvent as error:
@@ -192,6 +255,25 @@ def _refuse_mistakes(plan: Plan) -> None:
         raise InvalidPlan(f"{plan.name} has no moments; define {needs}(self, row), or offsets with anchor(self, row).")
     if getattr(kind, other) is not getattr(Plan, other):
         raise InvalidPlan(f"{plan.name} has both offsets and a rule; make two plans of it.")
+    if plan.restore_on_move and not plan.offsets:
+        raise InvalidPlan(f"{plan.name} has a rule, which has no anchor that moves; take restore_on_move out.")
+
+
+def _offsets(plan: Plan) -> tuple[Offset, ...]:
+    """The offsets of a plan, those that are ISO 8601 text read."""
+    given: Any = plan.offsets
+    if not isinstance(given, tuple | list):
+        raise InvalidPlan(f"offsets of {plan.name} is {given!r}; write a tuple, as in offsets = (days(-1), hours(-2)).")
+    for each in given:
+        if not isinstance(each, Offset | str):
+            raise InvalidPlan(
+                f"offsets of {plan.name} has {each!r}; write days(-1), hours(-2), minutes(-15) or '-P1D'. A day is one "
+                "of the calendar, 24 hours are not."
+            )
+    try:
+        return tuple(each if isinstance(each, Offset) else offset(each) for each in given)
+    except WhenError as error:
+        raise InvalidPlan(f"offsets of {plan.name}: {error}") from None
 
 
 def _lead(table: Timetable, rule: Reminder) -> timedelta:

@@ -9,21 +9,23 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duebox.conf import Settings
+from duebox.conf import Settings, conf
 from duebox.contracts import shapes, types
 from duebox.contracts.types import EventType
 from duebox.exceptions import InvalidEvent, UndeclaredEvent
-from duebox.fact import FactRow
+from duebox.fact import EXPIRES_AT, Actor, FactRow
 from duebox.ids import uuid7
+from duebox.subscribers import PERIODIC
 
 if TYPE_CHECKING:
-    from duebox.emit import New
+    from duebox.emit import NewEvent
 
 logger = logging.getLogger("duebox.emit")
 
 _TYPE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 _TEXT_LIMIT = 500
 OWN = "duebox."
+RESERVED = (OWN, PERIODIC)
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -41,12 +43,12 @@ class Contract(NamedTuple):
     kind: EventType | None
 
 
-def contract_of(event: New, settings: Settings) -> Contract:
+def contract_of(event: NewEvent, settings: Settings) -> Contract:
     """Which type and version an event is of, and its data; refused when nobody declared it."""
     if not isinstance(event.type, str):
         return _of_instance(event)
     name, version = str(event.type), event.version
-    if name.startswith(OWN) and not isinstance(event.type, Own):
+    if name.startswith(RESERVED) and not isinstance(event.type, Own):
         raise InvalidEvent(f"{name!r} begins as the events of Duebox itself do; give your event another name.")
     known = types.versions_of(name)
     kind = known.get(max(known) if version is None else version) if known else None
@@ -57,14 +59,19 @@ def contract_of(event: New, settings: Settings) -> Contract:
     return Contract(name, _version(version), event.data, None)
 
 
-def _of_instance(event: New) -> Contract:
+def _of_instance(event: NewEvent) -> Contract:
+    if isinstance(event.type, type) and types.type_of(event.type) is not None:
+        name = event.type.__name__
+        raise InvalidEvent(f"{name} is the class and not an event; emit an instance: {name}(...).")
     kind = types.type_of(type(event.type))
     if kind is None:
+        # Not the value itself, which may hold personal data.
         raise UndeclaredEvent(
-            f"Event type {event.type!r} is not a name, nor of a class under @duebox.event; emit one of those."
+            f"An event is no {type(event.type).__name__}; emit a name, or an instance of a class under @duebox.event."
         )
     if event.data is not None or event.version not in (None, kind.version):
-        raise InvalidEvent(f"{event.type!r} carries its own data and version; leave data and version out.")
+        name = type(event.type).__name__
+        raise InvalidEvent(f"An instance of {name} carries its own data and version; leave data and version out.")
     return Contract(kind.name, kind.version, shapes.data_of(event.type), kind)
 
 
@@ -83,7 +90,7 @@ def _refuse_undeclared(name: str, version: int | None, known: Mapping[int, Event
     if known:
         there = ", ".join(f"v{each}" for each in sorted(known))
         raise UndeclaredEvent(f"Event {name!r} has no version {version!r}; declared are {there}.")
-    if settings.UNDECLARED == "allow" or name.startswith(OWN):
+    if settings.UNDECLARED == "allow" or name.startswith(RESERVED):
         return
     near = get_close_matches(name, {each.name for each in types.declared()}, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}? If not, declare" if near else "declare"
@@ -105,8 +112,9 @@ def refuse_incomplete(kind: EventType, aggregate_type: str, organization: str) -
     """What the type wants around the data."""
     if kind.aggregate and aggregate_type != kind.aggregate:
         given = f"it is about a {aggregate_type!r}" if aggregate_type else "it has no about"
+        other = f", or declare it with aggregate={aggregate_type!r}" if aggregate_type else ""
         raise InvalidEvent(
-            f"{kind.name} is about a {kind.aggregate!r}, but {given}; pass about=({kind.aggregate!r}, id)."
+            f"{kind.name} is about a {kind.aggregate!r}, but {given}; pass about=({kind.aggregate!r}, id){other}."
         )
     if kind.public and not organization:
         raise InvalidEvent(
@@ -132,6 +140,21 @@ def with_twins(rows: Sequence[FactRow]) -> list[FactRow]:
 def _twin(row: FactRow, kind: EventType) -> FactRow:
     """Who did it, by which key, and what else is known about it stay inside. The store keeps it only with its event."""
     return row._replace(
-        id=str(uuid7()), type=f"public.{row.type}", causation=row.id, actor="", key=None,
-        data=_dump(kind.project(json.loads(row.data))), metadata="{}",
+        id=str(uuid7()), type=f"public.{row.type}", causation=row.id, actor=_public_actor(row), key=None,
+        data=_dump(kind.project(json.loads(row.data))), metadata=_of_twin(row.metadata),
     )  # fmt: skip
+
+
+def _of_twin(metadata: str) -> str:
+    """When the event expires, and nothing else."""
+    if EXPIRES_AT not in metadata:
+        return "{}"
+    given = json.loads(metadata)
+    return _dump({EXPIRES_AT: given[EXPIRES_AT]}) if EXPIRES_AT in given else "{}"
+
+
+def _public_actor(row: FactRow) -> str | None:
+    """Nobody, or where PUBLIC_ENVELOPE allows it the actor without the email."""
+    if row.actor is None or "actor" not in conf().PUBLIC_ENVELOPE:
+        return None
+    return Actor(**json.loads(row.actor))._replace(email=None).to_json()

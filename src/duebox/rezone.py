@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.db.models import Count, Q
 
-from duebox import clock
 from duebox.intent import is_superseded, read_intent, rules_of
 from duebox.planner import replanned, step
-from duebox.store import schedules
+from duebox.store import database_clock, schedules
 from duebox.store.schedules import TrailLine
 from duebox.when import UnknownZone, zones
 
@@ -54,7 +53,7 @@ def affected(using: str) -> dict[str, int]:
     """The zones whose rules are newer here than those that schedules were derived from."""
     rows = _to_come(using).order_by().values_list("zone", "zone_rules", "tz_release")
     found: dict[str, int] = {}
-    for zone, rules, release, count in rows.annotate(count=Count("id")):
+    for zone, rules, release, count in schedules.listed(rows.annotate(count=Count("id"))):
         if _is_known(zone) and is_superseded(zone, rules, release):
             found[zone] = found.get(zone, 0) + count
     return found
@@ -95,7 +94,7 @@ def _rezone_all(using: str, result: Rezoned, dry_run: bool, progress: Progress |
 
 def _to_come(using: str) -> ScheduleQuerySet:
     """What is due already is left to firing, which looks at the zone as well and knows about catching up."""
-    return schedules.rows(using).scheduled().filter(due_at__gt=clock.now())
+    return schedules.rows(using).scheduled().filter(due_at__gt=database_clock.now(using))
 
 
 def _next_rows(using: str, names: Iterable[str], last: int) -> list[Schedule]:
@@ -107,7 +106,7 @@ def _next_rows(using: str, names: Iterable[str], last: int) -> list[Schedule]:
 
 
 def _rezone_rows(using: str, rows: list[Schedule], result: Rezoned, dry_run: bool) -> None:
-    now = clock.now()
+    now = database_clock.now(using)
     steps, lines = [], []
     for row in rows:
         try:

@@ -8,38 +8,51 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, Union
+from zoneinfo import ZoneInfo
 
 from django.conf import settings as django_settings
-from django.db import connections, transaction
+from django.db import connections, models, transaction
+from django.db.models import Q
 
 from duebox import clock
-from duebox.context import handling
-from duebox.emit import About, New, aggregate_of, fact_row, ready_settings, refuse_unroutable
+from duebox.context import handling, names_async_form, origin
+from duebox.emit import NewEvent, check_transaction, fact_row, ready_settings, refuse_unroutable
 from duebox.exceptions import InvalidSchedule
+from duebox.identities import About, aggregate_of, aggregate_type
 from duebox.ids import uuid7
 from duebox.intent import Intent, read_intent
-from duebox.planner import Change, Wanted, cancel_all, event_of, lock, plan_all, put_to_rest, wake, write_all
-from duebox.store import schedules
-from duebox.when import CatchUp, Late, Moment, Once, Rule, Timetable, once
+from duebox.outcome import LONGEST
+from duebox.planner import Change, Wanted, event_of, lock, opt_out, plan_all, put_to_rest, wake, write_all, write_past
+from duebox.store import database_clock, schedules
+from duebox.when import CatchUp, Late, Moment, Once, Rule, Timetable, WrongKindOfTime, once
 from duebox.when.policy import choose
 from duebox.when.times import write
+from duebox.when.zones import name_of
 
 if TYPE_CHECKING:
     from duebox.models import Schedule
+    from duebox.models.schedule import ScheduleQuerySet
 
 KEY_LIMIT = 400
 Repeat = Rule | Timetable
+OnPast = Literal["error", "ignore"]
+Key = Union[str, "Schedule"]
+"""The key of a schedule, or the schedule itself."""
+Entities = About | type[models.Model]
+"""An entity, or all entities of a type: a model class, or a pair such as ("workflow", None)."""
 
 
+@names_async_form
 def schedule(
     type: str | object,
     data: Mapping[str, Any] | None = None,
     *,
     at: datetime | None = None,
+    after: timedelta | None = None,
     repeat: Repeat | None = None,
-    zone: str | None = None,
+    zone: str | ZoneInfo | None = None,
     about: About = None,
     organization: object = None,
     key: str | None = None,
@@ -47,43 +60,62 @@ def schedule(
     version: int | None = None,
     correlation_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    expires: datetime | timedelta | None = None,
     catch_up: CatchUp | None = None,
     late: Late | str = Late.FIRE_NOW,
+    on_past: OnPast = "error",
     using: str | None = None,
 ) -> Schedule:
-    """Emit an event later: once `at` a time, or again and again by `repeat`.
+    """Emit an event later: once `at` a time, once `after` so long from now, or again and again by `repeat`.
 
     A naive `at` is read on the wall clock of `zone` (by default the project's TIME_ZONE), an aware one is that
     instant. `repeat` takes a rule such as `when.daily("09:00")`, or a whole `when.Timetable` with policies for
     clock changes, bounds and closed days; `at` is then the first time it may fire. The same `key` again replaces the
     intention; what fired already stays fired.
+
+    With `expires`, a timedelta after each due moment or one fixed moment, a delivery that has not started by then is
+    not run.
+
+    A time that has fired, or is past, is an error. A call that is made again at each deploy passes
+    `on_past="ignore"`: nothing is changed then.
     """
     settings = ready_settings()
+    _check_on_past(on_past, key)
+    alias = using or alias_in_use()
+    at = _moment(at, after, repeat, alias)
     intent = Intent(table=_table(at, repeat, zone), catch_up=_policy(catch_up), late=choose(Late, late))
-    new = New(
+    new = NewEvent(
         type=type, data=data, about=about, organization=organization, actor=actor, version=version,
-        correlation_id=correlation_id, metadata=metadata,
+        correlation_id=correlation_id, metadata=metadata, expires=expires,
     )  # fmt: skip
     event = fact_row(new, settings, to_come=True)
     refuse_unroutable(event.type, event.aggregate_type)
     if metadata and "schedule" in metadata:
         raise InvalidSchedule("metadata['schedule'] is where the event says what it was due for; use another name.")
-    wanted = Wanted(_checked_key(key if key is not None else f"{event.type}:{uuid7()}"), event, intent)
-    alias = using or alias_in_use()
-    with _one_transaction(alias):
-        [change] = plan_all([wanted], lock(alias, [wanted.key]), clock.now())
-        _refuse_the_past(change)
-        write_all(alias, [change], why="scheduled again")
+    check_transaction("schedule", [new], alias, settings)
+    name = _checked_key(key if key is not None else f"{event.type}:{uuid7()}")
+    wanted = Wanted(name, event, intent, names_actor=actor is not None)
+    with one_transaction(alias):
+        before = lock(alias, [wanted.key])
+        _refuse_another_type(wanted, before.get(wanted.key))
+        [change] = plan_all([wanted], before, database_clock.now(alias))
+        if on_past == "ignore" and _is_past(change):
+            write_past(alias, change)
+        else:
+            _refuse_the_past(change)
+            write_all(alias, [change], why="scheduled again")
     return schedules.rows(alias).get(key=wanted.key)
 
 
+@names_async_form
 def reschedule(
-    key: str | None = None,
+    key: Key | None = None,
     *,
-    about: About = None,
+    about: Entities = None,
     at: datetime | None = None,
+    after: timedelta | None = None,
     repeat: Repeat | None = None,
-    zone: str | None = None,
+    zone: str | ZoneInfo | None = None,
     using: str | None = None,
 ) -> int:
     """Give a schedule, or all live ones of an entity, another time, rule or zone; says how many there were.
@@ -91,42 +123,56 @@ def reschedule(
     Only what is named changes, policies and bounds stay; of one that repeats `at` is the first time it may fire again.
     Nothing that lies in the past fires by it.
     """
-    if at is None and repeat is None and zone is None:
-        raise InvalidSchedule("reschedule() changes nothing; pass at=, repeat= or zone=.")
     alias = using or alias_in_use()
-    with _one_transaction(alias):
+    at = _moment(at, after, repeat, alias)
+    if at is None and repeat is None and zone is None:
+        raise InvalidSchedule("reschedule() changes nothing; pass at=, after=, repeat= or zone=.")
+    with one_transaction(alias):
         rows = _live(alias, key, about)
         if key is not None and not rows:
-            raise InvalidSchedule(f"No live schedule has the key {key!r}; create it with duebox.schedule(key=...).")
+            raise InvalidSchedule(
+                f"No live schedule has the key {key_of(key)!r}; create it with duebox.schedule(key=...)."
+            )
         wanted = [_moved(row, at, repeat, zone) for row in rows]
-        changes = plan_all(wanted, {row.key: row for row in rows}, clock.now())
+        changes = plan_all(wanted, {row.key: row for row in rows}, database_clock.now(alias))
         for change in changes if at is not None or repeat is not None else ():
             _refuse_the_past(change)
         write_all(alias, changes, why="rescheduled")
     return len(rows)
 
 
-def cancel(key: str | None = None, *, about: About = None, using: str | None = None) -> int:
-    """Take back a schedule by its key, or all of an entity; says how many there were."""
+@names_async_form
+def cancel(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
+    """Take back a schedule by its key, or all of an entity; says how many there were.
+
+    They stay cancelled until `restore`, or until `schedule` is called with the same key: no save, sync or reconcile of
+    a plan brings them back.
+    """
     alias = using or alias_in_use()
-    with _one_transaction(alias):
-        return cancel_all(alias, _live(alias, key, about))
+    with one_transaction(alias):
+        if key is not None:
+            return opt_out(alias, _live(alias, key, about), "key", why=asked_by())
+        rows = chosen(alias, key, about).filter(Q(status__in=["scheduled", "paused"]) | Q(opt_out="") & ~Q(plan=""))
+        # Twice: while the first look waits for a save that is under way, that save may plan what was not there before.
+        return sum(opt_out(alias, _locked(rows), "entity", why=asked_by()) for _ in range(2))
 
 
-def pause(key: str | None = None, *, about: About = None, using: str | None = None) -> int:
+@names_async_form
+def pause(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
     """Let a schedule, or all of an entity, rest until `resume`; says how many went to rest."""
     alias = using or alias_in_use()
-    with _one_transaction(alias):
+    with one_transaction(alias):
         rows = [row for row in _live(alias, key, about) if row.status == "scheduled"]
         return put_to_rest(alias, rows, "paused", "paused")
 
 
-def resume(key: str | None = None, *, about: About = None, using: str | None = None) -> int:
+@names_async_form
+def resume(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
     """Wake what was paused; what would have fired meanwhile does not fire any more. Says how many woke."""
     alias = using or alias_in_use()
-    with _one_transaction(alias):
+    with one_transaction(alias):
         rows = [row for row in _live(alias, key, about) if row.status == "paused"]
-        return wake(alias, rows, clock.now())
+        return wake(alias, rows, database_clock.now(alias))
 
 
 def alias_in_use() -> str:
@@ -141,28 +187,63 @@ def project_zone() -> str:
 
 
 @contextmanager
-def _one_transaction(alias: str) -> Iterator[None]:
+def one_transaction(alias: str) -> Iterator[None]:
     """The caller's, or one of its own. The caller's survives a refusal, before which nothing is written."""
     with nullcontext() if connections[alias].in_atomic_block else transaction.atomic(using=alias):
         yield
 
 
-def _table(at: datetime | None, repeat: Repeat | None, zone: str | None) -> Timetable:
+def _moment(at: object, after: object, repeat: object, using: str) -> datetime | None:
+    """The time that was given, if one was, or the error that says what to pass."""
+    if after is not None:
+        return database_clock.now(using) + _distance(at, after, repeat)
+    match at:
+        case None | datetime():
+            return at
+        case timedelta():
+            fact = f"at={at!r} is a distance; pass it as after=..., which counts from now."
+        case date():
+            fact = (
+                f"at={at!r} names a day and no time; pass at=datetime({at.year}, {at.month}, {at.day}, 9) or the like."
+            )
+        case _:
+            fact = f"at={at!r} is not a datetime; pass one, such as datetime.fromisoformat('2026-11-20T18:00')."
+    raise WrongKindOfTime(fact)
+
+
+def _distance(at: object, after: object, repeat: object) -> timedelta:
+    for name, other in (("at", at), ("repeat", repeat)):
+        if other is not None:
+            raise InvalidSchedule(f"after= was given together with {name}=; leave one of them out.")
+    if not isinstance(after, timedelta):
+        number = f"; pass after=timedelta(seconds={after})" if isinstance(after, int | float) else ""
+        raise WrongKindOfTime(f"after={after!r} is not a timedelta{number}; it is counted from now, a moment is at=.")
+    if after <= timedelta(0):
+        raise InvalidSchedule(f"after={after} does not lie ahead; give a timedelta above 0, or emit() the event.")
+    if after > LONGEST:
+        raise InvalidSchedule(f"after={after} is longer than a century; pass at=datetime(...) if that is meant.")
+    return after
+
+
+def _table(at: datetime | None, repeat: Repeat | None, zone: str | ZoneInfo | None) -> Timetable:
+    zone = name_of(zone) if zone else None
     if isinstance(repeat, Timetable):
-        table = repeat if zone is None else replace(repeat, zone=zone)
+        table = replace(repeat, zone=zone) if zone else repeat.or_in(project_zone())
         return table if at is None else replace(table, start=at)
     if repeat is not None:
         return Timetable(rule=repeat, zone=zone or project_zone(), start=at)
     if at is None:
-        raise InvalidSchedule("schedule() needs a time; pass at=datetime(...) or repeat=when.daily('09:00').")
+        raise InvalidSchedule(
+            "schedule() needs a time; pass at=datetime(...), after=timedelta(...) or repeat=when.daily('09:00')."
+        )
     return Timetable(rule=once(at), zone=zone or project_zone())
 
 
-def _moved(row: Schedule, at: datetime | None, repeat: Repeat | None, zone: str | None) -> Wanted:
+def _moved(row: Schedule, at: datetime | None, repeat: Repeat | None, zone: str | ZoneInfo | None) -> Wanted:
     intent = read_intent(row.intent)
-    table = replace(intent.table, zone=zone or intent.table.zone)
+    table = replace(intent.table, zone=name_of(zone) if zone else intent.table.zone)
     if isinstance(repeat, Timetable):
-        table = _table(at, repeat, zone)
+        table = _table(at, repeat.or_in(table.zone), zone)
     elif at is not None and repeat is None and table.rule.single:
         table = replace(table, rule=once(at))
     elif at is not None or repeat is not None:
@@ -170,13 +251,52 @@ def _moved(row: Schedule, at: datetime | None, repeat: Repeat | None, zone: str 
     return Wanted(row.key, event_of(row), replace(intent, table=table), row.plan)
 
 
-def _live(alias: str, key: str | None, about: About) -> list[Schedule]:
+def chosen(alias: str, key: Key | None, about: Entities) -> ScheduleQuerySet:
+    """The schedules that somebody means: the one with a key, or all about an entity or a type of entities."""
     if (key is None) == (about is None):
         raise InvalidSchedule("Say which: pass a key, or about=..., and not both.")
-    if key is not None and not isinstance(key, str):
-        raise InvalidSchedule(f"key={key!r} is not text; to mean all schedules of an entity pass about=...")
-    rows = schedules.rows(alias).filter(status__in=["scheduled", "paused"])
-    return schedules.locked(rows.filter(key=key) if key is not None else rows.about(*aggregate_of(about)))
+    rows = schedules.rows(alias)
+    return rows.filter(key=key_of(key)) if key is not None else rows.about(*entities_of(about))
+
+
+def key_of(key: Key) -> str:
+    """The key itself, also from the schedule that `schedule` returned."""
+    if isinstance(key, str):
+        return key
+    if _is_schedule(key):
+        return key.key
+    raise InvalidSchedule(f"key={key!r} is not text; to mean all schedules of an entity pass about=...")
+
+
+def entities_of(about: Entities) -> tuple[str, str | None]:
+    """Type and id of an entity; without an id where all of its type are meant."""
+    if _is_schedule(about):
+        raise InvalidSchedule(f"about={about!r} is a schedule, not an entity; pass it as the key.")
+    if isinstance(about, type) and issubclass(about, models.Model):
+        return aggregate_type(about), None
+    if isinstance(about, tuple) and len(about) == 2 and about[1] is None:
+        return aggregate_of((about[0], "all"))[0], None
+    return aggregate_of(about)
+
+
+def _is_schedule(value: object) -> TypeGuard[Schedule]:
+    return isinstance(value, models.Model) and value._meta.label == "duebox.Schedule"
+
+
+def _live(alias: str, key: Key | None, about: Entities) -> list[Schedule]:
+    return schedules.locked(chosen(alias, key, about).live())
+
+
+def _locked(rows: ScheduleQuerySet) -> list[Schedule]:
+    """Without what the events carry: there may be many."""
+    return schedules.locked(rows.defer("intent", "data", "metadata"))
+
+
+def asked_by() -> str:
+    """Who asks, for the log: the actor of the event being handled, of the request or of the `bound` block."""
+    current, here = handling.get(), origin.get()
+    actor = current.fact.actor if current else here.who().actor if here else None
+    return f"by {actor}" if actor else ""
 
 
 def _checked_key(key: str) -> str:
@@ -191,6 +311,27 @@ def _policy(catch_up: CatchUp | None) -> CatchUp:
     if not isinstance(catch_up, CatchUp):
         raise InvalidSchedule(f"catch_up={catch_up!r} is not a policy; pass when.CatchUp(mode='all') or the like.")
     return catch_up
+
+
+def _check_on_past(on_past: OnPast, key: str | None) -> None:
+    if on_past not in ("error", "ignore"):
+        raise InvalidSchedule(f"on_past={on_past!r} must be 'error' or 'ignore'.")
+    if on_past == "ignore" and key is None:
+        raise InvalidSchedule("on_past='ignore' is for a call that is made again under the same key; pass key=...")
+
+
+def _is_past(change: Change) -> bool:
+    return change.planned is not None and change.planned.next is None and change.wanted.intent.table.remaining != 0
+
+
+def _refuse_another_type(wanted: Wanted, before: Schedule | None) -> None:
+    """Two parts of a project that use one key by mistake would take each other's schedules away."""
+    if before is None or before.status not in ("scheduled", "paused") or before.type == wanted.event.type:
+        return
+    raise InvalidSchedule(
+        f"key={wanted.key!r} is that of a live schedule of {before.type!r}, not of {wanted.event.type!r}; "
+        f"use another key, or take that one back first: duebox.cancel({wanted.key!r})."
+    )
 
 
 def _refuse_the_past(change: Change) -> None:
@@ -208,6 +349,9 @@ def _refuse_the_past(change: Change) -> None:
         case _:
             when = "This timetable"
     if before is not None and before.fired:
-        raise InvalidSchedule(f"{when} fired already, or lies in the past; give another time, or another key.")
+        raise InvalidSchedule(
+            f"{when} fired already, or lies in the past; give another time, or another key, "
+            "or pass on_past='ignore' where the call is made again at each deploy."
+        )
     now = write(clock.now())
     raise InvalidSchedule(f"{when} has no occurrence after now ({now}); give a later time, or emit() the event.")

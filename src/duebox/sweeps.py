@@ -16,11 +16,12 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import transaction
 from django.db.models import DateTimeField, Model, QuerySet
 
+from duebox.context import detached
 from duebox.exceptions import InvalidEvent, InvalidPlan, InvalidSchedule
 from duebox.fact import Fact
+from duebox.outcome import Retry
 from duebox.promise import Own, refuse_spelling
 from duebox.schedule import alias_in_use, cancel, schedule
-from duebox.store.sweeps import Window
 from duebox.subscribers import on
 from duebox.sweeping import Run, Swept
 from duebox.when import CatchUp, CatchUpMode, Rule, Timetable, cron, upcoming
@@ -37,6 +38,9 @@ class Sweep:
     `again_after` then; with None until somebody sets the stamp back to NULL. `every` says when workers run it, on
     the wall clock of TIME_ZONE; with None nobody does but you. A run takes `batch` rows per transaction, and ends
     after `limit` of them if that is given.
+
+    A row that fails is tried again at the end of the run, as `retry` says, and by the next run. When a handler of its
+    event gives up, the next run finds the row again; with `on_dead = "keep"` the dead letter is left to you.
     """
 
     model: ClassVar[type[Model]]
@@ -47,11 +51,13 @@ class Sweep:
     every: ClassVar[Rule | Timetable | None] = cron("0 * * * *")
     batch: ClassVar[int] = 500
     limit: ClassVar[int | None] = None
+    retry: ClassVar[Retry] = Retry(delays=(1.0, 2.0, 4.0), jitter=0.0, permanent=(InvalidEvent,))
+    on_dead: ClassVar[str] = "again"
 
     def due(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-        """Those of the rows whose time has come; the stamp is not your concern. Asked once per run.
+        """Those of the rows whose time has come; the stamp is not your concern. Called once per run.
 
-        Add `select_related` for what `data` looks at.
+        They are taken in the order of `order_by`, or by primary key. Add `select_related` for what `data` looks at.
         """
         raise NotImplementedError
 
@@ -67,10 +73,14 @@ class Sweep:
 
     @classmethod
     def run(cls, *, using: str | None = None, limit: int | None = None, dry_run: bool = False) -> Swept:
-        """Sweep now, in this thread; with `dry_run` only count. Any number of runs may go on at the same time."""
+        """Sweep now, in this thread; with `dry_run` only count. Any number of runs may go on at the same time.
+
+        After a database error it tries again, after 1, 2 and 4 seconds; then it raises the error, and the next run
+        goes on where this one ended.
+        """
         limit = cls.limit if limit is None else limit
         _refuse_number(cls, "limit", limit)
-        run = Run(_registered(cls), Window(_stamp_of(cls), cls.again_after), using or alias_in_use())
+        run = Run(_registered(cls), _stamp_of(cls), using or alias_in_use())
         return run.count(limit) if dry_run else run.go(limit)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -97,7 +107,7 @@ def ensure_schedules(using: str) -> None:
     latest = CatchUp(mode=CatchUpMode.LATEST)
     for name, sweep in _sweeps.items():
         # What is refused is a rule with nothing left to come; that must not keep the others from being scheduled.
-        with suppress(InvalidSchedule), transaction.atomic(using=using):
+        with suppress(InvalidSchedule), transaction.atomic(using=using), detached():
             if sweep.every is None:
                 cancel(_key(name), using=using)
             else:
@@ -135,6 +145,7 @@ def _register(cls: type[Sweep]) -> None:
     _refuse_event(cls)
     _refuse_stamp(cls)
     _refuse_numbers(cls)
+    _refuse_policies(cls)
     _refuse_rhythm(cls)
     if cls.due is Sweep.due:
         raise InvalidPlan(f"Sweep {cls.name} does not say which rows are due; define due(self, rows, now).")
@@ -202,13 +213,23 @@ def _refuse_number(cls: type[Sweep], word: str, number: int | None) -> None:
         raise InvalidPlan(f"{word} of sweep {cls.name} is {number!r}; it must be a whole number above 0.")
 
 
+def _refuse_policies(cls: type[Sweep]) -> None:
+    if not isinstance(cls.retry, Retry):
+        raise InvalidPlan(
+            f"retry of sweep {cls.name} is {cls.retry!r}; give a duebox.Retry, such as Retry(delays=(1, 2, 4)), "
+            "or Retry(limit=0) to leave a row that fails to the next run."
+        )
+    if cls.on_dead not in ("again", "keep"):
+        raise InvalidPlan(f"on_dead of sweep {cls.name} is {cls.on_dead!r}; it must be 'again' or 'keep'.")
+
+
 def _refuse_rhythm(cls: type[Sweep]) -> None:
     """Runs are never as far apart as their rule says: a moment earlier or later, an hour when clocks change."""
     if cls.every is None:
         return
     if not isinstance(cls.every, Rule | Timetable):
         raise InvalidPlan(f"every of sweep {cls.name} is {cls.every!r}; give a rule such as when.cron('0 * * * *').")
-    table = cls.every if isinstance(cls.every, Timetable) else Timetable(rule=cls.every, zone="UTC")
+    table = (cls.every if isinstance(cls.every, Timetable) else Timetable(rule=cls.every)).or_in("UTC")
     runs = upcoming(table, datetime(2026, 1, 1, tzinfo=UTC))
     first, second = next(runs, None), next(runs, None)
     if first is None or second is None or cls.again_after is None:

@@ -5,26 +5,47 @@ Works inside Django's TestCase, TransactionTestCase and pytest-django alike, on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from duebox.conf import conf
-from duebox.emit import About, aggregate_of
 from duebox.fact import Fact
+from duebox.identities import About, aggregate_of
 from duebox.models import Event
 from duebox.signals import emitted
 from duebox.travel import Traveller, travel
-from duebox.worker.drain import Drained
+from duebox.worker.drain import Drained, patterns
 from duebox.worker.drain import drain as _drain
 
-__all__ = ["Drained", "Traveller", "assert_emitted", "captured", "drain", "refute_emitted", "travel"]
+__all__ = ["Drained", "Outbox", "Traveller", "assert_emitted", "captured", "drain", "refute_emitted", "travel"]
+
+
+class Outbox(list[Fact]):
+    """Events in the order in which they were emitted, also those of transactions that were rolled back.
+
+    The methods ask the database: they are those functions of `duebox.testing`.
+    """
+
+    @property
+    def types(self) -> list[str]:
+        """The type of each event."""
+        return [fact.type for fact in self]
+
+    def assert_emitted(self, type: str, data: Mapping[str, Any] | None = None, **match: Any) -> Event:
+        return assert_emitted(type, data, **match)
+
+    def refute_emitted(self, type: str, data: Mapping[str, Any] | None = None, **match: Any) -> None:
+        refute_emitted(type, data, **match)
+
+    def drain(self, **options: Any) -> Drained:
+        return drain(**options)
 
 
 @contextmanager
-def captured() -> Iterator[list[Fact]]:
+def captured() -> Iterator[Outbox]:
     """The events emitted inside the block, in order, also those of transactions that were rolled back."""
-    facts: list[Fact] = []
+    facts = Outbox()
 
     def note(*, fact: Fact, **kwargs: Any) -> None:
         facts.append(fact)
@@ -42,16 +63,18 @@ def assert_emitted(
     *,
     about: About = None,
     organization: object = None,
-    key: str | None = None,
+    idempotency_key: str | None = None,
     count: int | None = None,
     using: str | None = None,
 ) -> Event:
     """The last stored event that matches; `data` need only be a part of its data. Fails if there is none, or if
     there are not exactly `count`."""
-    found = _matching(type, data, about, organization, key, using)
+    found = _matching(type, data, about, organization, idempotency_key, using)
     if not found or (count is not None and len(found) != count):
         wanted = "no event" if not found else f"{len(found)} events instead of {count}"
-        raise AssertionError(f"{wanted} {_asked(type, data, about, organization, key)}.\n{_what_is_there(using)}")
+        raise AssertionError(
+            f"{wanted} {_asked(type, data, about, organization, idempotency_key)}.\n{_what_is_there(using)}"
+        )
     return found[-1]
 
 
@@ -61,22 +84,24 @@ def refute_emitted(
     *,
     about: About = None,
     organization: object = None,
-    key: str | None = None,
+    idempotency_key: str | None = None,
     using: str | None = None,
 ) -> None:
     """Fails if an event matches."""
-    found = _matching(type, data, about, organization, key, using)
+    found = _matching(type, data, about, organization, idempotency_key, using)
     if found:
-        asked = _asked(type, data, about, organization, key)
+        asked = _asked(type, data, about, organization, idempotency_key)
         raise AssertionError(f"{len(found)} events {asked}, none was expected.\n{_what_is_there(using)}")
 
 
-def drain(*, using: str | None = None, limit: int = 1000, raises: bool = True) -> Drained:
-    """Deliver everything that is due, including what handlers emit on the way.
+def drain(
+    *, only: str | Sequence[str] = (), using: str | None = None, limit: int = 1000, raises: bool = True
+) -> Drained:
+    """Deliver everything that is due, including what handlers emit on the way, or only to handlers whose names match.
 
     The first error of a handler is raised at the end, unless `raises` is False. `EndlessDrain` after `limit`.
     """
-    drained = _drain(using=using, limit=limit)
+    drained = _drain(using=using, only=patterns(only), limit=limit)
     if raises and drained.errors:
         raise drained.errors[0]
     return drained
@@ -87,7 +112,7 @@ def _matching(
     data: Mapping[str, Any] | None,
     about: About,
     organization: object,
-    key: str | None,
+    idempotency_key: str | None,
     using: str | None,
 ) -> list[Event]:
     events = Event.objects.using(using or conf().DATABASE).filter(type=type).order_by("id")
@@ -98,13 +123,15 @@ def _matching(
         events = events.filter(aggregate_type=aggregate_type, aggregate_id=aggregate_id)
     if organization is not None:
         events = events.filter(organization=str(getattr(organization, "pk", organization)))
-    if key is not None:
-        events = events.filter(idempotency_key=key)
+    if idempotency_key is not None:
+        events = events.filter(idempotency_key=idempotency_key)
     return list(events)
 
 
-def _asked(type: str, data: Mapping[str, Any] | None, about: About, organization: object, key: str | None) -> str:
-    options = {"data": data, "about": about, "organization": organization, "key": key}
+def _asked(
+    type: str, data: Mapping[str, Any] | None, about: About, organization: object, idempotency_key: str | None
+) -> str:
+    options = {"data": data, "about": about, "organization": organization, "idempotency_key": idempotency_key}
     given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
     return f"{type!r} with {given}" if given else f"{type!r}"
 

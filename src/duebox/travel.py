@@ -5,18 +5,18 @@ Moves the clock that Duebox decides by, in Python and in its statements alike, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+from django.db import connections
 from django.utils import timezone
 
 from duebox import clock
 from duebox.conf import conf
-from duebox.store.deliveries import seconds_to_next
-from duebox.subscribers import by_name
+from duebox.periodic import by_name, live_keys, matching, start, stop
 from duebox.when.times import instant
-from duebox.worker.drain import Drained, drain
+from duebox.worker.drain import Drained, Draining, patterns
 
 
 class Traveller:
@@ -37,26 +37,49 @@ class Traveller:
         """Jump by a distance, back if it is negative."""
         self._now += distance
 
-    def run(self, until: datetime | timedelta, *, using: str | None = None, raises: bool = True) -> Drained:
+    def run(
+        self,
+        until: datetime | timedelta,
+        *,
+        only: str | Sequence[str] = (),
+        periodic: bool | str | Sequence[str] = False,
+        using: str | None = None,
+        raises: bool = True,
+    ) -> Drained:
         """Live through the time up to and including a moment: everything that comes due on the way fires at its
-        instant and is delivered. The first error of a handler is raised, unless `raises` is False."""
+        instant and is delivered, or only to handlers whose names match `only`. Periodic functions run if they are asked
+        for, all of them or by their names. The first error of a handler is raised, unless `raises` is False."""
         end = self._now + until if isinstance(until, timedelta) else instant(until, "The moment to run until")
         alias, total = using or conf().DATABASE, Drained()
-        while True:
-            drained = drain(using=alias, limit=1_000_000)
-            total += drained
-            if raises and drained.errors:
-                raise drained.errors[0]
-            following = self._next(alias)
-            if following is None or following > end:
-                self._now = max(self._now, end)
-                return total
-            self._now = following
+        with _running(periodic, alias), Draining(alias, patterns(only)) as draining:
+            while True:
+                drained = draining.until_idle(1_000_000)
+                total += drained
+                if raises and drained.errors:
+                    raise drained.errors[0]
+                following = draining.next_moment()
+                if following is None or following > end:
+                    self._now = max(self._now, end)
+                    return total
+                self._now = following
 
-    def _next(self, alias: str) -> datetime | None:
-        """The next instant at which anything is due; to the microsecond, as it is stored."""
-        waits = [each for each in seconds_to_next(alias, list(by_name())) if each is not None]
-        return self._now + timedelta(microseconds=max(1, round(min(waits) * 1e6))) if waits else None
+
+@contextmanager
+def _running(periodic: bool | str | Sequence[str], using: str) -> Iterator[None]:
+    """Periodic functions are scheduled for the time of a run, unless a worker has scheduled them already."""
+    if not periodic:
+        yield
+        return
+    wanted = ("*",) if periodic is True else (periodic,) if isinstance(periodic, str) else tuple(periodic)
+    functions = matching(wanted) if periodic is not True or by_name() else []
+    before = live_keys(using)
+    for each in functions:
+        start(each, using)
+    try:
+        yield
+    finally:
+        if not connections[using].needs_rollback:
+            stop([each.key for each in functions if each.key not in before], using)
 
 
 _under_way: list[Traveller] = []

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db import models
 
 from duebox import clock
-from duebox.emit import About, aggregate_of
+from duebox.context import names_async_form
+from duebox.exceptions import InvalidSchedule
+from duebox.fact import Aggregate
 from duebox.intent import described, read_intent
 from duebox.planner import unlimited
-from duebox.schedule import alias_in_use
-from duebox.store import schedules
-from duebox.when import between
+from duebox.schedule import Entities, Key, alias_in_use, entities_of, key_of
+from duebox.store import database_clock, schedules
+from duebox.store.lookups import any_of
+from duebox.when import describe
+from duebox.when import upcoming as occurrences
 from duebox.when.times import instant
 
 if TYPE_CHECKING:
     from duebox.models import Schedule
+    from duebox.models.schedule import ScheduleQuerySet
+
+A_WEEK = timedelta(days=7)
+MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +43,7 @@ class Upcoming:
     local: str
     zone: str
     marks: tuple[str, ...]
-    about: tuple[str, str] | None
+    about: Aggregate | None
     plan: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,34 +51,166 @@ class Upcoming:
         return {**asdict(self), "at": self.at.isoformat()}
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One schedule that will fire: what comes next, its rule in English, how often it fires in the span that was asked
+    for (a thousand times at most), and what became of what fired last."""
+
+    next: Upcoming
+    rule: str
+    count: int
+    last_state: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {**self.next.as_dict(), "rule": self.rule, "count": self.count, "last_state": self.last_state}
+
+
+@names_async_form
 def upcoming(
-    about: About = None,
+    about: Entities = None,
     *,
-    days: float = 7,
+    days: float | None = None,
+    until: datetime | None = None,
     start: datetime | None = None,
-    key: str | None = None,
+    key: Key | None = None,
     plan: str | None = None,
     type: str | None = None,
-    limit: int = 1000,
+    limit: int | None = None,
+    include_internal: bool = False,
     using: str | None = None,
 ) -> list[Upcoming]:
-    """What will fire within so many days from now, or from `start`: in order, repetitions included.
+    """What will fire, in order: of one entity or type of entities, one schedule, one plan or one type of event, or of
+    everything.
 
-    Of one entity, one schedule, one plan or one type of event, or of everything.
+    Within so many `days`, or up to `until`; by default seven days. Where `about` or `key` is given and no span, there
+    is no horizon: the next occurrence of each schedule, however far away, and its repetitions within seven days; with
+    a `limit` that many, repetitions included. Duebox's own upkeep is shown only if it is asked for, by `about`, `key`,
+    `type` or `include_internal`.
     """
-    first = instant(start, "start") if start is not None else clock.now()
-    last = first + timedelta(days=days)
-    rows = schedules.rows(using or alias_in_use()).scheduled().filter(due_at__lt=last)
-    if about is not None:
-        rows = rows.about(*aggregate_of(about))
-    asked = {"key": key, "plan": plan, "type": type}
-    rows = rows.filter(**{name: value for name, value in asked.items() if value is not None})
+    alias = using or alias_in_use()
+    span = _Span.of(alias, start, days, until, open=about is not None or key is not None, limit=limit)
+    rows = span.of_rows(_asked_for(alias, about, key, plan, type, include_internal))
+    most = MOST if limit is None else limit
+    ordered = rows.order_by("due_at", "id")[:most] if start is None else rows
+    return list(islice(heapq.merge(*(span.of_row(row) for row in schedules.listed(ordered))), most))
+
+
+@names_async_form
+def upcoming_of(
+    rows: Iterable[models.Model],
+    *,
+    days: float | None = None,
+    until: datetime | None = None,
+    start: datetime | None = None,
+    limit: int | None = None,
+    using: str | None = None,
+) -> dict[Any, list[Upcoming]]:
+    """What will fire for each of many rows of a model, a queryset or a list, by primary key; one query for all.
+
+    For each row it is what `upcoming(row)` gives, and `limit` is for each.
+    """
+    about = {row.pk: entities_of(row) for row in rows}
+    kinds = {kind for kind, _ in about.values()}
+    if len(kinds) > 1:
+        raise InvalidSchedule(f"The rows are of several models ({', '.join(sorted(kinds))}); ask for each of them.")
+    if not about:
+        return {}
+    alias = using or alias_in_use()
+    span = _Span.of(alias, start, days, until, open=True, limit=limit)
+    found = span.of_rows(schedules.rows(alias).scheduled()).about(*kinds)
+    by_id: dict[str, list[Schedule]] = {}
+    for each in schedules.listed(found.filter(any_of("aggregate_id", (pk for _, pk in about.values())))):
+        by_id.setdefault(each.aggregate_id, []).append(each)
+    most = MOST if limit is None else limit
+    return {
+        pk: list(islice(heapq.merge(*(span.of_row(each) for each in by_id.get(id or "", ()))), most))
+        for pk, (_, id) in about.items()
+    }
+
+
+def outlooks(
+    about: Entities = None,
+    *,
+    days: float | None = None,
+    start: datetime | None = None,
+    key: Key | None = None,
+    plan: str | None = None,
+    type: str | None = None,
+    limit: int = MOST,
+    include_internal: bool = False,
+    using: str | None = None,
+) -> list[Outlook]:
+    """The same questions answered with one line for each schedule, in the order of what comes next."""
+    alias = using or alias_in_use()
+    span = _Span.of(alias, start, days, None, open=about is not None or key is not None, limit=None)
+    rows = span.of_rows(_asked_for(alias, about, key, plan, type, include_internal)).with_state()
     ordered = rows.order_by("due_at", "id")[:limit] if start is None else rows
-    return list(islice(heapq.merge(*(_of(row, first, last) for row in ordered)), limit))
+    found = [each for row in schedules.listed(ordered) if (each := _outlook(row, span))]
+    return sorted(found, key=lambda each: each.next)[:limit]
 
 
-def _of(row: Schedule, first: datetime, last: datetime) -> Iterator[Upcoming]:
-    """The occurrences of one schedule in a span; an overdue one is still to come."""
+def _outlook(row: Schedule, span: _Span) -> Outlook | None:
+    coming = _occurrences(row, span.first)
+    first = next(coming, None)
+    if first is None or (span.last is not None and first.at >= span.last):
+        return None
+    end = span.last or span.repeats_until
+    count = sum(1 for _ in islice(takewhile(lambda one: end is None or one.at < end, chain([first], coming)), MOST))
+    table = replace(read_intent(row.intent).table, zone="", remaining=row.remaining)
+    return Outlook(first, describe(table).removesuffix("."), count, getattr(row, "last_state", ""))
+
+
+def _asked_for(
+    alias: str, about: Entities, key: Key | None, plan: str | None, type: str | None, include_internal: bool
+) -> ScheduleQuerySet:
+    rows = schedules.rows(alias).scheduled()
+    if about is not None:
+        rows = rows.about(*entities_of(about))
+    asked = {"key": None if key is None else key_of(key), "plan": plan, "type": type}
+    rows = rows.filter(**{name: value for name, value in asked.items() if value is not None})
+    if not include_internal and about is None and key is None and type is None:
+        rows = rows.of_project()
+    return rows
+
+
+class _Span(NamedTuple):
+    """From when to when to look. Without `last` the next occurrence of a schedule counts wherever it is, and those
+    after it up to `repeats_until`, if there is such a bound."""
+
+    first: datetime
+    last: datetime | None
+    repeats_until: datetime | None
+
+    @classmethod
+    def of(
+        cls, alias: str, start: datetime | None, days: float | None, until: datetime | None, *, open: bool,
+        limit: int | None,
+    ) -> _Span:  # fmt: skip
+        if days is not None and until is not None:
+            raise InvalidSchedule(f"days={days} and until={until} both say how far to look; pass one of them.")
+        now = database_clock.now(alias)
+        first = instant(start, "start") if start is not None else now
+        if until is not None:
+            return cls(first, instant(until, "until"), None)
+        if days is not None or not open:
+            return cls(first, first + (A_WEEK if days is None else timedelta(days=days)), None)
+        return cls(first, None, first + A_WEEK if limit is None else None)
+
+    def of_rows(self, rows: ScheduleQuerySet) -> ScheduleQuerySet:
+        return rows if self.last is None else rows.filter(due_at__lt=self.last)
+
+    def of_row(self, row: Schedule) -> Iterator[Upcoming]:
+        """The occurrences of one schedule in the span; an overdue one is still to come."""
+        for number, one in enumerate(_occurrences(row, self.first)):
+            bound = self.last if number == 0 else self.last or self.repeats_until
+            if bound is not None and one.at >= bound:
+                return
+            yield one
+
+
+def _occurrences(row: Schedule, first: datetime) -> Iterator[Upcoming]:
+    """All occurrences of a schedule from a moment on; may never end."""
     assert row.due_at is not None
     if row.due_at >= first or clock.now() >= first:
         yield _one(row, row.due_at, row.occurrence, row.local_time, row.marks)
@@ -78,7 +220,7 @@ def _of(row: Schedule, first: datetime, last: datetime) -> Iterator[Upcoming]:
     since = max(clock.now(), row.due_at + timedelta.resolution)
     if row.remaining is None:  # otherwise those before the span use it up
         since = max(since, first)
-    following = between(unlimited(intent.table), since, max(since, last), seed=row.key)
+    following = occurrences(unlimited(intent.table), since - timedelta.resolution, seed=row.key)
     left = None if row.remaining is None else max(0, row.remaining - 1)
     for one in islice((one for one in following if one.key != row.occurrence), left):
         if one.instant >= first:
@@ -94,6 +236,6 @@ def _one(row: Schedule, at: datetime, occurrence: str, local: str, marks: str) -
         local=local,
         zone=row.zone,
         marks=tuple(marks.split(",")) if marks else (),
-        about=(row.aggregate_type, row.aggregate_id) if row.aggregate_type else None,
+        about=Aggregate(row.aggregate_type, row.aggregate_id) if row.aggregate_type else None,
         plan=row.plan,
     )

@@ -8,9 +8,10 @@ import logging
 from django.db import ProgrammingError
 
 from duebox.conf import conf
-from duebox.context import handling
+from duebox.context import detached, handling
 from duebox.exceptions import NotReady
 from duebox.fact import Fact
+from duebox.periodic import ensure_periodic
 from duebox.plans import Plan, plans
 from duebox.promise import Own
 from duebox.rezone import rezone
@@ -28,12 +29,16 @@ RECONCILE_KEY = "duebox:reconcile"
 
 
 def prepare_upkeep(using: str) -> None:
-    """At the start of a worker: follow the zone database, and see to it that upkeep is scheduled."""
+    """At the start of a worker: schedule what the code declares, follow the zone database, and see to it that upkeep is
+    scheduled."""
+    ensure_periodic(using)
     rezone(using)
     hours = conf().RECONCILE_HOURS
     if plans() and hours:
         about = ("upkeep", "plans")  # so that handlers who take everything in order can take this too
-        schedule(Own("duebox.plans.reconcile"), about=about, repeat=every(hours=hours), key=RECONCILE_KEY, using=using)
+        rule, key = every(hours=hours), RECONCILE_KEY
+        with detached():
+            schedule(Own("duebox.plans.reconcile"), about=about, repeat=rule, key=key, using=using)
     elif not hours:
         cancel(RECONCILE_KEY, using=using)
     ensure_schedules(using)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+
+from django.db import connection
 
 import duebox
 from tests.app.models import Account, Effect
@@ -25,6 +28,11 @@ def write_in_order(event: duebox.Fact) -> None:
     Effect.objects.create(event_id=event.id, subscriber=f"ledger.ordered:{event.data['account']}", sequence=sequence)
 
 
+@duebox.on("chaos.*", name="chaos.atomic")
+def write_what_was_due(event: duebox.Fact) -> None:
+    Effect.objects.create(event_id=event.id, subscriber="chaos.atomic")
+
+
 @duebox.on("poison.taken", name="poison.kills_its_process", atomic=False)
 def kill_the_process(event: duebox.Fact) -> None:
     os.kill(os.getpid(), 9)
@@ -35,10 +43,28 @@ def die(event: duebox.Fact) -> None:
     raise duebox.Permanent(f"number {event.data['number']} was not meant to live")
 
 
+@duebox.on("chore.due_soon", name="chore.reminds")
+def remind(event: duebox.Fact) -> None:
+    if event.data["title"] == "broken":
+        raise duebox.Permanent("nobody can be reminded of this")
+    Effect.objects.create(event_id=event.id, subscriber="chore.reminds", sequence=int(event.about[1]))
+
+
 @duebox.on("nap.asked", name="nap.sleeps")
 def sleep_for_a_while(event: duebox.Fact) -> None:
     Effect.objects.create(event_id=event.id, subscriber="nap.sleeps")
     time.sleep(event.data["seconds"])
+
+
+@duebox.on("query.asked", name="query.takes_long")
+def ask_for_a_while(event: duebox.Fact) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(%s)", [event.data["seconds"]])
+
+
+@duebox.on("thread.asked", name="thread.is_left", atomic=False)
+def leave_a_thread(event: duebox.Fact) -> None:
+    threading.Thread(target=time.sleep, args=[event.data["seconds"]], daemon=False).start()
 
 
 def lock_and_count(account: int) -> int:

@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 
 import duebox
 from duebox import plans
-from duebox.models import Event, Schedule, Trail
+from duebox.models import Event, Schedule, ScheduleLog
 from duebox.when import Rule, anniversary, days, hours, minutes
 from tests.app.people import Appointment, Person
 
@@ -93,7 +93,7 @@ def live(row: Model | None = None, using: str = "default") -> dict[str, datetime
     """What is to come for a row, or for all, by offset."""
     rows = Schedule.objects.using(using).scheduled()
     if row is not None:
-        rows = rows.about(row._meta.model_name or "", row.pk)
+        rows = rows.about(row)
     return {mark(each.key): each.due_at for each in rows}
 
 
@@ -113,4 +113,4 @@ def fired(type: str | None = None) -> list[tuple[str, datetime]]:
 
 def trail() -> list[tuple[str, str]]:
     """What did not go as planned, in order: what, and for which of a row's schedules."""
-    return [(line.what, mark(line.source)) for line in Trail.objects.order_by("id")]
+    return [(line.what, mark(line.source)) for line in ScheduleLog.objects.order_by("id")]

@@ -25,3 +25,19 @@ class SlowReminders(Sweep):
     def data(self, row: Any) -> dict[str, Any]:
         time.sleep(0.001)
         return {"title": row.title}
+
+
+class DueChores(Sweep):
+    """For processes that sweep and redrive at the same time; there is a handler that fails for tasks that say so."""
+
+    model = Task
+    event = "chore.due_soon"
+    stamp = "reminded_at"
+    every = None
+    batch = 7
+
+    def due(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
+        return rows.filter(done=False, due_at__gt=now).order_by("due_at")
+
+    def data(self, row: Any) -> dict[str, Any]:
+        return {"title": row.title}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.auditing.support import entries, sql
 
-TEXTS = ("action", "entity_type", "entity_id", "actor", "impersonator", "correlation_id", "ip", "user_agent")
+TEXTS = ("action", "entity_type", "entity_id", "correlation_id", "ip", "user_agent")
 
 
 class Deed(NamedTuple):
@@ -29,7 +29,7 @@ def edit(dice, entry):
 
 
 def edit_json(dice, entry):
-    column = dice.choice(["changes", "metadata"])
+    column = dice.choice(["actor", "impersonator", "changes", "metadata"])
     sql(f"""UPDATE duebox_audit SET {column} = {column} || '{{"x": 1}}' WHERE id = %s""", entry.id)
     return Deed(f"edit {column}", entry.organization, entry.sequence)
 

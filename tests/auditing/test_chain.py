@@ -41,7 +41,8 @@ def test_the_hash_is_over_all_columns_by_a_key_made_of_the_secret(settings):
     key = hmac.digest(settings.SECRET_KEY.encode(), b"duebox.audit.chain", "sha256")
     micros = int(entry.recorded_at.timestamp()) * 1_000_000 + entry.recorded_at.microsecond
     columns = [
-        entry.id, "acme", 1, micros, "member.updated", "member", "1", "ann", "bob", "story-1", "192.0.2.7", "Firefox",
+        entry.id, "acme", 1, micros, "member.updated", "member", "1", '{"id": "ann", "type": "user"}',
+        '{"id": "bob", "type": "user"}', "story-1", "192.0.2.7", "Firefox",
         '{"role": ["guest", "admin"]}', '{"reason": "promoted"}',
     ]  # fmt: skip
     text = "\x1f".join(map(str, columns)).encode()
@@ -136,7 +137,7 @@ def test_entries_cannot_be_updated():
     with pytest.raises(IntegrityError, match=repair), transaction.atomic():
         AuditEntry.objects.update(actor="eve")
     with connection.cursor() as cursor, pytest.raises(IntegrityError, match=repair), transaction.atomic():
-        cursor.execute("UPDATE duebox_audit SET actor = 'eve' WHERE false")
+        cursor.execute("UPDATE duebox_audit SET actor = '[]' WHERE false")
 
 
 def test_entries_cannot_be_deleted():

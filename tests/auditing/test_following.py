@@ -12,6 +12,7 @@ from duebox import auditing
 from duebox.auditing.policy import keep
 from duebox.context import Origin, Who, origin
 from duebox.exceptions import InvalidAudit
+from duebox.fact import Actor
 from duebox.models import AuditEntry
 from tests.app.members import Captain, Club, Coach, Locker, Member
 from tests.auditing.support import entries, flawed, the_entry
@@ -42,7 +43,7 @@ def told(entry):
 def test_a_new_row_is_told_with_all_that_it_has(club):
     member = Member.objects.create(club=club, balance=Decimal("9.5"))
     entry = the_entry()
-    assert (entry.action, entry.entity_type, entry.entity_id) == ("member.created", "member", str(member.pk))
+    assert (entry.action, entry.entity_type, entry.entity_id) == ("member.created", "app.member", str(member.pk))
     assert entry.changes == {
         "club_id": [None, club.pk],
         "name": [None, "Ann"],
@@ -212,7 +213,9 @@ def test_what_django_tells_nobody_is_not_told(member, club):
 
 def test_who_asks_is_told_and_asked_only_when_there_is_something_to_tell(member):
     asked = []
-    token = origin.set(Origin("story-3", who=lambda: asked.append(1) or Who("ann", "root")))
+    token = origin.set(
+        Origin("story-3", who=lambda: asked.append(1) or Who(Actor("user", "ann"), Actor("user", "root")))
+    )
     try:
         member.save()
         assert asked == []
@@ -220,7 +223,11 @@ def test_who_asks_is_told_and_asked_only_when_there_is_something_to_tell(member)
         member.save()
     finally:
         origin.reset(token)
-    assert (last().actor, last().impersonator, last().correlation_id) == ("ann", "root", "story-3")
+    assert (last().actor, last().impersonator, last().correlation_id) == (
+        {"type": "user", "id": "ann"},
+        {"type": "user", "id": "root"},
+        "story-3",
+    )
 
 
 SECRETS = {

@@ -41,7 +41,10 @@ def test_a_value_that_was_taken_from_the_head_is_found(column):
     assert flawed()["acme"].flaws > 0
 
 
-@pytest.mark.parametrize(("one", "next"), list(pairwise(COLUMNS[4:12])))
+# Not into actor and impersonator, where a text with the separator in it is no JSON.
+@pytest.mark.parametrize(
+    ("one", "next"), [pair for pair in pairwise(COLUMNS[4:12]) if pair[0] not in ("actor", "impersonator")]
+)
 def test_two_columns_that_were_pushed_together_are_found(one, next):
     """So that all of them in a row still read as they did."""
     fill(5)
@@ -55,5 +58,5 @@ def test_nothing_and_the_sign_for_nothing_are_found():
     without_null_constraints("duebox_audit")
     sql("UPDATE duebox_audit SET actor = NULL WHERE sequence = 3")
     assert first().startswith("entry 3 ")
-    sql("UPDATE duebox_audit SET actor = chr(30) WHERE sequence = 3")
+    sql("UPDATE duebox_audit SET actor = 'null' WHERE sequence = 3")
     assert first().startswith("entry 3 ")

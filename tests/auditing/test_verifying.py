@@ -48,7 +48,7 @@ def test_a_verdict_tells_where_the_chain_ends():
 
 def test_one_organization_can_be_looked_at_alone():
     fill(4, "acme", "bolt", "")
-    sql("UPDATE duebox_audit SET actor = 'eve' WHERE organization = 'acme' AND sequence = 2")
+    sql("UPDATE duebox_audit SET actor = '[]' WHERE organization = 'acme' AND sequence = 2")
     assert set(flawed()) == {"acme"}
     assert flawed(organization="bolt") == {}
     assert [each.entries for each in verify("default", organization="acme")] == [2]
@@ -59,7 +59,7 @@ def test_one_organization_can_be_looked_at_alone():
 @pytest.mark.parametrize(
     ("deed", "found"),
     [
-        ("UPDATE duebox_audit SET actor = 'eve' WHERE sequence = 3", "entry 3 (id {3}) is not as it was written"),
+        ("UPDATE duebox_audit SET actor = '[]' WHERE sequence = 3", "entry 3 (id {3}) is not as it was written"),
         ("UPDATE duebox_audit SET hash = '' WHERE sequence = 3", "entry 3 (id {3}) is not as it was written"),
         ("DELETE FROM duebox_audit WHERE sequence = 3", "entry 3 is missing"),
         ("DELETE FROM duebox_audit WHERE sequence IN (2, 3, 4)", "entry 2 and all up to 4 are missing"),
@@ -132,7 +132,7 @@ def test_an_entry_written_past_duebox_is_found():
 
 def test_of_several_flaws_the_first_is_named_and_all_are_counted():
     fill(20, "acme", "bolt")
-    sql("UPDATE duebox_audit SET actor = 'eve' WHERE organization = 'acme' AND sequence IN (4, 7, 9)")
+    sql("UPDATE duebox_audit SET actor = '[]' WHERE organization = 'acme' AND sequence IN (4, 7, 9)")
     sql("DELETE FROM duebox_audit WHERE organization = 'bolt' AND sequence = 5")
     found = flawed()
     assert {name: (each.first.sequence, each.flaws) for name, each in found.items()} == {"acme": (4, 3), "bolt": (5, 1)}
@@ -144,12 +144,12 @@ def test_it_can_be_looked_at_from_some_time_on():
         clock.by(timedelta(days=30))
         fill(4, "acme", "bolt")
         since = clock.now
-        sql("UPDATE duebox_audit SET actor = 'eve' WHERE organization = 'acme' AND sequence = 1")
+        sql("UPDATE duebox_audit SET actor = '[]' WHERE organization = 'acme' AND sequence = 1")
         assert set(flawed()) == {"acme"}
         assert flawed(since=since) == {}
         assert [each.entries for each in verify("default", since=since)] == [3, 3]
         assert [each.entries for each in verify("default", since=since, organization="bolt")] == [3]
-        sql("UPDATE duebox_audit SET actor = 'eve' WHERE organization = 'acme' AND sequence = 4")
+        sql("UPDATE duebox_audit SET actor = '[]' WHERE organization = 'acme' AND sequence = 4")
         assert first(since=since).startswith("entry 4 ")
 
 
@@ -179,7 +179,7 @@ def test_large_logs_are_read_in_batches(monkeypatch):
     assert sum(each.entries for each in verify("default", progress=counted.append)) == 30
     assert counted == [4] * 7 + [2]
     assert flawed() == {}
-    sql("UPDATE duebox_audit SET actor = 'eve' WHERE organization = 'g' AND sequence = 4")
+    sql("UPDATE duebox_audit SET actor = '[]' WHERE organization = 'g' AND sequence = 4")
     assert set(flawed()) == {"g"}
 
 

@@ -137,7 +137,7 @@ def test_the_decorator_says_what_the_file_says_about_the_type(run):
 
 
 def test_a_name_that_is_against_the_rules_stays_allowed():
-    assert "named_as_is=True" in source(dataclasses.replace(kind(of()), named_as_is=True))
+    assert "check_name=False" in source(dataclasses.replace(kind(of()), check_name=False))
 
 
 def test_words_of_the_whole_that_a_class_cannot_say_are_named():

@@ -55,7 +55,7 @@ def test_there_is_a_page_for_each_type_and_a_folder_for_those_that_others_read(w
 
 def test_a_page_says_what_the_event_means_whose_it_is_and_where_it_is_declared(written):
     page = written["member.invited.md"]
-    assert page.startswith("# member.invited\n\n<!-- Written by `manage.py duebox docs events`.")
+    assert page.startswith("# member.invited\n\n<!-- Written by `manage.py duebox events docs`.")
     assert "\nSomebody asked a person to join. No answer yet.\n" in page
     assert "- **About:** `member`\n" in page
     assert "- **Owner:** people@inside.example\n" in page
@@ -106,6 +106,19 @@ def test_the_handlers_are_named_with_what_they_ask_for_and_do(declare, on):
 
     page = pages(types.declared())["member.invited.md"]
     assert "| `shop.greet` | `member.*` | Write a letter. |" in page
+
+
+def test_a_destination_is_named_with_the_routes_that_take_the_event(declare, settings):
+    declare_all(declare)
+    pattern = {"event_type": [{"prefix": "member."}], "data": {"role": ["admin"]}}
+    settings.DUEBOX = {
+        "UNDECLARED": "allow",
+        "DESTINATIONS": {"post": {"BACKEND": "tests.app.outside.Post"}},
+        "ROUTES": [{"match": match, "to": "post"} for match in ("*.invited", "order.*", pattern)],
+    }
+    page = pages(types.declared())["member.invited.md"]
+    assert f"| `to:post` | `*.invited`, `{json.dumps(pattern)}` |" in page
+    assert "| `to:post` | `order.*` |" in pages(types.declared())["order.paid.md"]
 
 
 def test_what_is_not_there_is_said(declare):
@@ -357,6 +370,6 @@ def test_pages_of_types_that_are_gone_are_removed_but_only_ours(written, tmp_pat
 
 def test_a_page_that_somebody_wrote_is_not_written_over(written, tmp_path):
     (tmp_path / "index.md").write_text("# My own")
-    with pytest.raises(InvalidContract, match=r"index\.md was not written by `duebox docs`; move it away"):
+    with pytest.raises(InvalidContract, match=r"index\.md was not written by `duebox events docs`; move it away"):
         Folder(tmp_path, written).write()
     assert [path.name for path in tmp_path.iterdir()] == ["index.md"]

@@ -45,7 +45,9 @@ def test_the_folder_is_beside_the_project_unless_a_setting_says_otherwise(tmp_pa
 
 def test_a_class_writes_its_file_and_that_of_its_public_twin(folder, invited):
     written = files.write(folder, of(invited))
-    assert {each.path.name for each in written} == {"member.invited.v1.json", "public.member.invited.v1.json"}
+    assert {each.path.name for each in written} == {
+        "member.invited.v1.json", "public.member.invited.v1.json", "envelope.v1.json", "public_envelope.v1.json",
+    }  # fmt: skip
     assert json.loads((folder / "member.invited.v1.json").read_text()) == {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "member.invited",
@@ -154,12 +156,12 @@ def test_a_broken_file_is_named_and_the_others_are_declared(folder, declare, con
 def test_every_broken_file_is_named(folder, declare):
     folder.mkdir(parents=True)
     (folder / "order.paid.v1.json").write_text("{")
-    (folder / "order.pay.v1.json").write_text(GOOD)
+    (folder / "orders.v1.json").write_text(GOOD)
     (folder / "order.sent.v40000.json").write_text(GOOD)
     (folder / "order.lost.v1.json").symlink_to(folder / "nothing.json")
     (folder / "public.order.paid.v1.json").mkdir()
     assert [str(error).partition(" ")[0].rpartition("/")[2] for error in files.load(folder)] == [
-        "order.lost.v1.json", "order.paid.v1.json", "order.pay.v1.json", "order.sent.v40000.json",
+        "order.lost.v1.json", "order.paid.v1.json", "order.sent.v40000.json", "orders.v1.json",
         "public.order.paid.v1.json",
     ]  # fmt: skip
 
@@ -193,10 +195,10 @@ def test_files_whose_name_is_no_type_and_version_are_told_apart(folder, invited)
 
 
 def test_a_name_that_was_left_as_it_is_stays_so_in_the_file(folder, declare):
-    declare("member.invite", named_as_is=True)(type("Invite", (), {"__annotations__": {"role": str}}))
+    declare("member.invite", check_name=False)(type("Invite", (), {"__annotations__": {"role": str}}))
     kind = types.latest("member.invite")
     files.write(folder, [kind])
     types.forget("member.invite")
     files.load(folder)
-    assert types.latest("member.invite").named_as_is
+    assert not types.latest("member.invite").check_name
     assert files.differences(folder, [kind]) == []

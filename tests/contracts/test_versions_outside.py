@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import duebox
-from duebox.models import Delivery, Endpoint, Event
+from duebox.models import Delivery, Event, WebhookEndpoint
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
 from tests.app.outside import Post
@@ -26,6 +26,7 @@ def outside(settings):
         },
         "ROUTES": [{"match": "order.*", "to": "post"}, {"match": "letter.*", "to": "parts"}],
     }
+    Post.boxes.clear()  # other tests leave theirs
     yield Post.boxes
     Post.boxes.clear()
 
@@ -82,7 +83,9 @@ def test_an_old_public_event_goes_to_endpoints_as_it_was_told_then(declare, outs
 
     duebox.emit(V1(letters="ab"), organization="7")
     duebox.contracts.types.forget("note.sent")
-    endpoint = Endpoint.objects.create(organization="7", url="https://example.com/", types=["*"], secret="encrypted")
+    endpoint = WebhookEndpoint.objects.create(
+        organization="7", url="https://example.com/", types=["*"], secret="encrypted"
+    )
 
     @declare("note.sent", version=2, upcast=lambda data: {**data, "added": 1}, public={"letters", "added"})
     class V2:

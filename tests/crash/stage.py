@@ -36,14 +36,31 @@ class Processes:
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[str]] = []
         self._logs = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by end()
+        self._way: dict[str, str] = {}
 
     def worker(self, *options: str, **settings: Any) -> subprocess.Popen[str]:
         return self._start(["tests/manage.py", "duebox", "worker", *options], self._logs, {**SETTINGS, **settings})
+
+    def connect_by(self, host: str, port: int | str, **options: Any) -> None:
+        """Processes that start from now on reach the database this way, with these OPTIONS."""
+        self._way = {
+            "DUEBOX_TEST_HOST": host,
+            "DUEBOX_TEST_PORT": str(port),
+            "DUEBOX_TEST_OPTIONS": json.dumps(options),
+        }
+
+    def manage(self, *words: str, **settings: Any) -> subprocess.Popen[str]:
+        return self._start(["tests/manage.py", "duebox", *words], subprocess.PIPE, {**SETTINGS, **settings})
 
     def emitter(self, count: int, seed: int) -> Emitter:
         # A file, not a pipe: nobody reads while it runs, and a full pipe would stop it.
         told = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by fates()
         return Emitter(self._start(["-m", "tests.crash.emitter", str(count), str(seed)], told, {}), told)
+
+    def chaos_emitter(self, seed: int) -> Emitter:
+        """Emits until it is killed."""
+        told = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by fates()
+        return Emitter(self._start(["-m", "tests.crash.chaos_emitter", str(seed)], told, {}), told)
 
     def logs(self) -> str:
         self._logs.seek(0)
@@ -64,6 +81,7 @@ class Processes:
             "DUEBOX_TEST_NAME": connections["default"].settings_dict["NAME"],
             "DUEBOX_TEST_HOST": connections["default"].settings_dict["HOST"],
             "DUEBOX_TEST_SETTINGS": json.dumps(settings),
+            **self._way,
         }
         process = subprocess.Popen(
             [sys.executable, *command], cwd=ROOT, env=environment, stdout=stdout, stderr=self._logs, text=True

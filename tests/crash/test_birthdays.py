@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Min
 
 import duebox
-from duebox.models import Attempt, Delivery, Event, Schedule, Trail
+from duebox.models import Attempt, Delivery, Event, Schedule, ScheduleLog
 from duebox.testing import Traveller, travel
 from tests.app.guests import Greeting, Guest
 from tests.crash.time_app import declared
@@ -146,7 +146,7 @@ def judge(everybody: list[Person]) -> None:
     assert len(found) == len(everybody), f"{len(everybody) - len(found)} people have no birthday to come"
     for guest, year, at, zone in Greeting.objects.order_by("at").values_list("guest_id", "year", "at", "zone"):
         found[guest].greeted.append(Greet(year, at, zone))
-    for row in Trail.objects.filter(what="missed").order_by("id"):
+    for row in ScheduleLog.objects.filter(what="missed").order_by("id"):
         found[int(row.aggregate_id)].missed.append(int(row.occurrence))
     expected = {person.id: fate_of(person) for person in everybody}
     wrong = [person for person in everybody if found[person.id] != expected[person.id]]
@@ -183,6 +183,6 @@ def difference(wrong: list[Person], found: dict[int, Fate]) -> str:
             lines += [f"    {word} {each}" for each in fate.greeted]
             lines += [f"    {word} nothing for {year}" for year in fate.missed]
             lines.append(f"    {word} next: {fate.next}")
-        trail = Trail.objects.filter(source=f"guests.birthdays:{person.id}").order_by("id")
+        trail = ScheduleLog.objects.filter(source=f"guests.birthdays:{person.id}").order_by("id")
         lines += [f"    trail {each}, {each.due_before} to {each.due_after}" for each in trail]
     return "\n".join(lines)

@@ -78,11 +78,12 @@ def what_is_left() -> str:
 
 
 def judge(committed: set[str], rolled_back: set[str]) -> None:
-    stored = {str(id) for id in Event.objects.values_list("id", flat=True)}
+    stored = {str(id) for id in Event.objects.filter(type="ledger.posted").values_list("id", flat=True)}
     assert committed <= stored
     assert not rolled_back & stored
     effects: dict[str, Counter[str]] = {name: Counter() for name in SUBSCRIBERS}
-    for subscriber, event_id in Effect.objects.values_list("subscriber", "event_id"):
+    of_ledger = Effect.objects.filter(subscriber__startswith="ledger.")
+    for subscriber, event_id in of_ledger.values_list("subscriber", "event_id"):
         effects[subscriber.partition(":")[0]][str(event_id)] += 1
     for name in SUBSCRIBERS:
         assert set(effects[name]) == stored, f"{name} did not get exactly the committed events"

@@ -48,7 +48,7 @@ def deaths_seen() -> int:
 def test_each_death_is_told_once_although_workers_are_killed_right_after_settlements(processes: Processes) -> None:
     many, rounds, seen = 600, 3, 0
     chance = random.Random(5)
-    duebox.emit_many(duebox.New(type="mortal.born", data={"number": number}) for number in range(many))
+    duebox.emit_many(duebox.NewEvent(type="mortal.born", data={"number": number}) for number in range(many))
     for _ in range(rounds):
         worker = processes.worker(**ALARM)
         goal = seen + chance.randint(1, 40)

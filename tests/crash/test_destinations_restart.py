@@ -6,7 +6,7 @@ import pytest
 
 import duebox
 from duebox.exceptions import Undelivered
-from duebox.models import Attempt, Delivery, Gate
+from duebox.models import Attempt, Delivery, DestinationState
 from tests.support import eventually
 from tests.worker.outside.conftest import destinations
 
@@ -21,7 +21,7 @@ def test_a_database_that_restarts_leaves_no_destination_behind(own_server, desti
     boxes = destinations(backend="Single", healthy=terms, ill=terms)
     boxes["healthy"].answers = 0.005
     boxes["ill"].answers = Undelivered("out of order")
-    facts = duebox.emit_many([duebox.New(type="order.paid", data={"number": number}) for number in range(300)])
+    facts = duebox.emit_many([duebox.NewEvent(type="order.paid", data={"number": number}) for number in range(300)])
     hire()
     hire()
     eventually(lambda: len(boxes["healthy"].calls) > 20)
@@ -36,7 +36,7 @@ def test_a_database_that_restarts_leaves_no_destination_behind(own_server, desti
             "event_id", flat=True
         )
         assert sorted(delivered) == sorted(fact.id for fact in facts)
-    assert not Gate.objects.filter(open_until__isnull=False).exists()
+    assert not DestinationState.objects.filter(open_until__isnull=False).exists()
 
 
 def alive():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import duebox
 from duebox import clock, plans, subscribers
 from duebox.when import Rule, anniversary, days, hours, minutes
+from tests.crash.time_year import GRACE
 
 
 class Birthdays(duebox.Plan):
@@ -19,6 +20,7 @@ class Birthdays(duebox.Plan):
 
     name = "guests.birthdays"
     event = "guest.birthday"
+    grace = GRACE
 
     def rule(self, row: Any) -> Rule:
         return anniversary(row.born, at=row.greeted_at)

@@ -194,7 +194,7 @@ def test_the_worker_runs_a_command_that_there_is_and_has_time_to_stop(resources)
     assert worker["StopTimeout"] >= STOP_SECONDS
     kind, *alive = worker["HealthCheck"]["Command"]
     assert kind == "CMD"
-    assert (parsed(alive)["verb"], parsed(alive)["patient"]) == ("alive", True)
+    assert (parsed(alive)["verb"], parsed(alive)["patient"]) == ("health", True)
     assert {secret["Name"] for secret in worker["Secrets"]} == {"DATABASE_USER", "DATABASE_PASSWORD"}
     assert one(resources, "AWS::ECS::Service")["DesiredCount"] >= 2
 

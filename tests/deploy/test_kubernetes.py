@@ -57,7 +57,7 @@ def test_the_containers_run_commands_that_there_are():
 
 @pytest.mark.parametrize("probe", PROBES)
 def test_a_probe_asks_for_the_heartbeat(probe):
-    assert parsed(container_of("worker.yaml")[probe]["exec"]["command"])["verb"] == "alive"
+    assert parsed(container_of("worker.yaml")[probe]["exec"]["command"])["verb"] == "health"
 
 
 def test_a_database_that_is_away_makes_a_worker_unready_but_does_not_restart_it():

@@ -93,8 +93,8 @@ def a_fact(type: str = "order.paid", data: Mapping[str, Any] | None = None, **co
     new = str(uuid7())
     row = FactRow(
         id=new, type=type, version=1, occurred=1_794_736_800.25, aggregate_type="order", aggregate_id="42",
-        organization="7", correlation=new, causation=None, actor="user:1", producer="https://shop.example", key=None,
-        data=json.dumps(dict(data or {"total": 150})), metadata="{}",
+        organization="7", correlation=new, causation=None, actor='{"id": "1", "type": "user"}', 
+        producer="https://shop.example", key=None, data=json.dumps(dict(data or {"total": 150})), metadata="{}",
     )  # fmt: skip
     return Fact(row._replace(**columns), attempt=1)
 

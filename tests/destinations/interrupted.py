@@ -29,10 +29,26 @@ class LateProxy(Proxy):
             sent = each.recv(65536)
             if not sent or (each is there and here in self._with_event):
                 return False
-            if each is here and self._mark in sent:
+            if each is here and self._hands_over(here, sent):
                 self._with_event.add(here)
             (there if each is here else here).sendall(sent)
         return True
+
+    def _hands_over(self, here: socket.socket, sent: bytes) -> bool:
+        return self._mark in sent
+
+
+class CommitProxy(LateProxy):
+    """The same for a database: what counts is the commit after the row with the event."""
+
+    def __init__(self, target: int, mark: bytes) -> None:
+        super().__init__(target, mark)
+        self._inserted: set[socket.socket] = set()
+
+    def _hands_over(self, here: socket.socket, sent: bytes) -> bool:
+        if self._mark in sent:
+            self._inserted.add(here)
+        return here in self._inserted and b"COMMIT" in sent
 
 
 class Wire(NamedTuple):

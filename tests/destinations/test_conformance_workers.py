@@ -26,6 +26,7 @@ pytestmark = [
 def processes(transactional_db):
     started = Processes()
     yield started
+    print(started.logs())  # shown where a test fails
     started.end()
 
 
@@ -52,7 +53,7 @@ def workers(stage, processes):
 def emit(count):
     """Orders of four customers, one after the other."""
     facts = duebox.emit_many(
-        duebox.New(type="order.paid", data={"number": number}, about=("order", number % 4), organization="7")
+        duebox.NewEvent(type="order.paid", data={"number": number}, about=("order", number % 4), organization="7")
         for number in range(count)
     )
     return [str(fact.id) for fact in facts]

@@ -77,6 +77,17 @@ def test_an_event_without_a_producer_still_has_a_source(stage, bus):
     assert stage.filter.contents[0]["Source"] == "duebox"
 
 
+def test_a_public_event_tells_nothing_internal(stage, open_bus):
+    assert open_bus().deliver([a_fact("public.order.paid")]) == [None]
+    assert open_bus(source="shop").deliver([a_fact("public.order.paid")]) == [None]
+    first, second = stage.filter.contents
+    assert (first["Source"], second["Source"]) == ("duebox", "shop")
+    assert set(json.loads(first["Detail"])) == {
+        "event_id", "event_type", "schema_version", "occurred_at", "workspace_id", "data",
+    }  # fmt: skip
+    assert "https://shop.example" not in json.dumps(first, default=str)
+
+
 def test_the_trace_travels_in_the_form_of_x_ray(stage, bus):
     born = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     bus.deliver([a_fact(metadata=json.dumps({"traceparent": born})), a_fact()])
@@ -100,7 +111,7 @@ def test_of_a_batch_each_event_is_judged_by_its_own_error(stage, bus, code, kind
     facts = [a_fact() for _ in range(5)]
     with stage.filter.failing({str(facts[2].id)}, Failure(code)):
         results = bus.deliver(facts)
-    assert [type(each) for each in results] == [type(None), type(None), kind, type(None), type(None)]
+    assert [type(each) for each in results] == [type(None), type(None), kind, type(None), type(None)], results
     assert code in str(results[2])
     assert stage.filter.calls == [ids(facts)]
 

@@ -12,6 +12,7 @@ import socket
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from duebox.destinations.envelope import ordering_key
 from duebox.destinations.kafka import Kafka, Seldom
 from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
 from tests.destinations.conformance import a_fact, delivered_by_threads
@@ -68,6 +69,14 @@ def test_a_record_has_the_aggregate_as_key_and_the_headers(cluster, opened, read
     assert dict(record.headers())["event_id"] == str(fact.id).encode()
     assert record.timestamp()[1] == 1_794_736_800_250
     assert json.loads(record.value())["data"] == {"total": 150}
+
+
+def test_the_key_of_a_public_event_does_not_name_the_aggregate(opened, read):
+    fact = a_fact("public.order.paid")
+    assert opened().deliver([fact]) == [None]
+    [record] = read("events", 1)
+    assert record.key() == ordering_key(fact.row).encode()
+    assert dict(record.headers())["workspace_id"] == b"7"
 
 
 def test_an_event_without_an_aggregate_has_no_key(opened, read):

@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 
 import duebox
+from duebox.destinations.envelope import ordering_key
 from duebox.destinations.sqs import SQS, SQSFifo, as_group
 from duebox.destinations.subscription import read_entry
 from duebox.exceptions import InvalidDestination, Refused, Throttled, TooLarge, Undelivered
@@ -147,6 +148,15 @@ def test_a_fifo_queue_groups_by_aggregate_and_drops_repeats_by_the_id_of_the_eve
     assert second["Attributes"]["MessageGroupId"] == str(alone.id)
 
 
+def test_public_events_of_an_aggregate_are_a_group_that_does_not_name_it(fifo_stage, fifo):
+    facts = [a_fact("public.order.paid"), a_fact("public.order.packed")]
+    assert fifo.deliver(facts) == [None, None]
+    first, second = fifo_stage.messages()
+    assert first["Attributes"]["MessageGroupId"] == second["Attributes"]["MessageGroupId"] == ordering_key(facts[0].row)
+    assert json.loads(first["Body"])["workspace_id"] == "7"
+    assert "order:42" not in json.dumps(first)
+
+
 def test_a_group_that_sqs_would_not_take_is_hashed():
     assert as_group("order:42") == "order:42"
     assert as_group("x" * 128) == "x" * 128
@@ -187,7 +197,7 @@ def test_two_workers_keep_the_order_of_each_aggregate_while_events_fail(
     }  # fmt: skip
     told = [(order, number) for number in range(each) for order in range(orders)]
     duebox.emit_many(
-        duebox.New(type="order.changed", data={"order": order, "number": number}, about=("order", order))
+        duebox.NewEvent(type="order.changed", data={"order": order, "number": number}, about=("order", order))
         for order, number in told
     )
     fifo_stage.filter.share_failing = share

@@ -9,6 +9,7 @@ from django.db import connection
 
 from duebox import plans, sweeps
 from duebox.auditing import policy
+from duebox.periodic import by_name as periodic_functions
 from tests.docs import clinic, shop
 
 APPS = {"shop": shop, "clinic": clinic}
@@ -30,10 +31,13 @@ def tables(db, monkeypatch) -> None:
 
 @pytest.fixture
 def declared(monkeypatch) -> Iterator[None]:
-    """Plans, sweeps and followed models that a page declares are forgotten at its end."""
+    """Plans, sweeps, periodic functions and followed models that a page declares are forgotten at its end."""
     monkeypatch.setattr(policy, "_policies", dict(policy._policies))
     before = {plan.name for plan in plans.plans()} | set(sweeps.by_name())
+    functions = set(periodic_functions())
     yield
+    for name in [name for name in periodic_functions() if name not in functions]:
+        del periodic_functions()[name]
     for name in [plan.name for plan in plans.plans() if plan.name not in before]:
         plans.remove(name)
     for name in [name for name in sweeps.by_name() if name not in before]:

@@ -18,7 +18,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 class Block(NamedTuple):
     language: str
     mark: str
-    """The word of the comment just above: not-run, file, background."""
+    """The word of the comment just above: not-run, afresh, file, background."""
     rest: str
     line: int
     text: str

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pytest
 from django.db import transaction
 
+from duebox import subscribers
 from duebox.testing import travel
 from tests.docs.pages import REFERENCE, Block, blocks, name_of, pages
 
@@ -32,8 +33,10 @@ def settings_of(page) -> dict[str, str]:
 @pytest.mark.parametrize("page", [page for page in pages() if runnable(page)], ids=name_of)
 def test_the_examples_of_a_page_run_in_order(page, on, declare, tables, declared, settings):
     settings.DUEBOX = settings_of(page)
-    namespace = {"__name__": "shop.handlers"}
+    namespace, known = {"__name__": "shop.handlers"}, set(subscribers.by_name())
     for block in runnable(page):
+        if block.mark == "afresh":
+            forget_handlers(but=known)
         # Padded, so that a failure names the line of the page.
         code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
         with travel(WRITTEN):
@@ -42,6 +45,13 @@ def test_the_examples_of_a_page_run_in_order(page, on, declare, tables, declared
         with transaction.atomic(), travel(WRITTEN):
             namespace[name]()
             transaction.set_rollback(True)
+
+
+def forget_handlers(*, but):
+    """A page may show a handler as it was before, and as it is afterwards."""
+    for name in [name for name in subscribers.by_name() if name not in but]:
+        if name in subscribers.by_name():
+            subscribers.remove(subscribers.by_name()[name].name)
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)

@@ -11,11 +11,11 @@ from django.apps import apps
 from django.core.management.base import CommandParser
 
 import duebox
-from duebox import auditing, checks, embedded, exceptions, signals, sweeps, testing, when
+from duebox import auditing, checks, embedded, exceptions, fields, signals, sweeps, testing, when
 from duebox.conf import NAMES, Settings
-from duebox.entrypoints import audit
+from duebox.entrypoints.verbs import Group
 from duebox.management.commands import publish_events
-from duebox.management.commands.duebox import VERBS
+from duebox.management.commands.duebox import GROUPS, RUNNING
 from tests.docs.pages import REFERENCE, ROOT
 
 MODELS = list(apps.get_app_config("duebox").get_models())
@@ -55,12 +55,27 @@ def options_of(parser: CommandParser) -> set[str]:
     return flags - {"--help"}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_subcommand_is_explained_with_all_its_options(verb):
-    parser = CommandParser(prog=verb)
-    VERBS[verb].add_options(parser)
-    text = section(reference("commands"), f"duebox {verb}")
-    assert [option for option in sorted(options_of(parser)) if f"`{option}" not in text] == []
+COMMANDS = RUNNING | {f"{name} {verb}": each for name, group in GROUPS.items() for verb, each in group.verbs.items()}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_explained_with_all_its_options(name):
+    command, page = COMMANDS[name], reference("commands")
+    text = section(page, f"duebox {name}") + introduction(page, f"duebox {name.partition(' ')[0]}")
+    for verb in command.verbs.values() if isinstance(command, Group) else [command]:
+        parser = CommandParser(prog=name)
+        verb.add_options(parser)
+        assert [option for option in sorted(options_of(parser)) if f"`{option}" not in text] == []
+
+
+def test_no_command_is_explained_that_does_not_exist():
+    titles = re.findall(r"^#+ `duebox ([\w ]+)`$", reference("commands"), flags=re.MULTILINE)
+    assert set(titles) == {*COMMANDS, *GROUPS}
+
+
+def introduction(text: str, title: str) -> str:
+    """What is said about a group of commands before the first of them."""
+    return section(text, title).partition("\n### ")[0]
 
 
 def test_the_publish_events_command_is_explained_with_all_its_options():
@@ -89,18 +104,15 @@ def test_every_name_of_the_test_kit_is_explained(name):
     assert section(reference("api"), f"duebox.testing.{name}").strip()
 
 
+def test_every_field_for_time_zones_is_explained():
+    own = [name for name, thing in vars(fields).items() if getattr(thing, "__module__", "") == fields.__name__]
+    text = section(reference("api"), "duebox.fields")
+    assert [name for name in own if not name.startswith("_") and f"`{name}" not in text] == []
+
+
 @pytest.mark.parametrize("name", auditing.__all__)
 def test_every_name_of_the_audit_log_is_explained(name):
     assert re.search(rf"`(duebox\.auditing\.)?{name}\b", reference("api"))
-
-
-@pytest.mark.parametrize("verb", audit.VERBS)
-def test_everything_that_can_be_done_with_the_audit_log_is_explained_with_its_options(verb):
-    parser = CommandParser(prog=verb)
-    audit.VERBS[verb].add_options(parser)
-    text = section(reference("commands"), "duebox audit")
-    assert f"`duebox audit {verb}`" in text
-    assert [option for option in sorted(options_of(parser)) if f"`{option}" not in text] == []
 
 
 def test_every_name_of_the_embedded_database_is_explained():
@@ -114,7 +126,8 @@ def test_every_name_of_the_embedded_database_is_explained():
 
 FUNCTIONS = (
     duebox.emit, duebox.emit_many, duebox.on, duebox.schedule, duebox.reschedule, duebox.cancel, duebox.pause,
-    duebox.resume, duebox.upcoming, duebox.audit, testing.drain, testing.assert_emitted, testing.travel,
+    duebox.resume, duebox.restore, duebox.upcoming, duebox.upcoming_of, duebox.periodic, duebox.atomically,
+    duebox.audit, testing.drain, testing.assert_emitted, testing.travel,
 )  # fmt: skip
 
 
@@ -125,7 +138,12 @@ def test_every_parameter_of_the_public_functions_is_explained(function):
     assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in text] == []
 
 
-CLASSES = {"duebox.Plan": duebox.Plan, "duebox.Sweep": sweeps.Sweep, "duebox.testing.Traveller": testing.Traveller}
+CLASSES = {
+    "duebox.Plan": duebox.Plan,
+    "duebox.Sweep": sweeps.Sweep,
+    "duebox.testing.Outbox": testing.Outbox,
+    "duebox.testing.Traveller": testing.Traveller,
+}
 
 
 @pytest.mark.parametrize("path", CLASSES)

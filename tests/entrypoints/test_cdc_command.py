@@ -62,7 +62,7 @@ def unblocked(django_db_blocker) -> Iterator[None]:
 
 
 def connector(manage, *words: str) -> dict[str, Any]:
-    return json.loads(manage("duebox", "cdc", "connector", "--json", *words))
+    return json.loads(manage("duebox", "sql", "cdc", "--json", *words))
 
 
 def mapped(config: dict[str, str]) -> set[str]:
@@ -122,13 +122,13 @@ def test_a_name_that_kafka_does_not_take_is_refused(manage):
 
 @pytest.mark.django_db
 def test_it_says_what_is_to_be_done_on_the_server(manage):
-    told = manage("duebox", "cdc", "connector")
+    told = manage("duebox", "sql", "cdc")
     assert "ALTER SYSTEM SET wal_level = 'logical'" in told
     assert "CREATE PUBLICATION duebox FOR TABLE public.duebox_event WITH (publish = 'insert');" in told
 
 
 def test_the_log_has_every_column_that_is_mapped(logical, manage, unblocked):
-    steps = [line.strip() for line in manage("duebox", "cdc", "connector", "--database", logical).splitlines()]
+    steps = [line.strip() for line in manage("duebox", "sql", "cdc", "--database", logical).splitlines()]
     assert not [step for step in steps if "wal_level" in step]
     [publication] = [step for step in steps if step.startswith("CREATE PUBLICATION")]
     config = connector(manage, "--database", logical)["config"]
@@ -150,7 +150,7 @@ def test_the_log_has_every_column_that_is_mapped(logical, manage, unblocked):
     assert json.loads(row[config[f"{ROUTER}table.field.event.payload"]]) == {"total": 150}
     # The heartbeat ends in a commit, by which the slot can move on.
     assert [chr(data[0]) for data in log][-3:] == ["B", "M", "C"]
-    assert "CREATE PUBLICATION" not in manage("duebox", "cdc", "connector", "--database", logical)
+    assert "CREATE PUBLICATION" not in manage("duebox", "sql", "cdc", "--database", logical)
 
 
 def test_what_retention_removes_is_not_in_the_log(logical, unblocked):

@@ -45,7 +45,7 @@ def there():
 def celery_mode(settings, there):
     settings.DUEBOX = {"UNDECLARED": "allow", "MODE": "celery", "CELERY": {"APP": APP, "QUEUE": there.queue}}
     yield there
-    celery_kick._kicks()._lines.close()
+    celery_kick._kicks().broker.close()
 
 
 @pytest.fixture
@@ -81,8 +81,9 @@ class TestKicks:
         duebox.emit("ledger.noted")
         assert celery_mode.waiting()[2]["eta"] is None
 
-    def test_without_the_broker_a_request_goes_on(self, celery_mode, caplog):
-        app.conf.broker_write_url = "redis://127.0.0.1:1/0"
+    @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "sqla+postgresql://p@127.0.0.1:1/none"])
+    def test_without_the_broker_a_request_goes_on(self, celery_mode, caplog, url):
+        app.conf.broker_write_url = url
         try:
             celery_kick._kicks.cache_clear()
             started = time.monotonic()
@@ -145,6 +146,20 @@ def test_an_app_that_cannot_be_found_is_told_by_the_check_and_logged_by_duebox(s
 def test_an_app_that_is_found_passes_the_check(settings):
     settings.DUEBOX = {"UNDECLARED": "allow", "MODE": "celery", "CELERY": {"APP": APP}}
     assert run_checks(tags=["duebox"], databases=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "id", "words"),
+    [
+        ("memory://", "duebox.W031", "DUEBOX['MODE'] is 'celery': Duebox is not tested with memory as Celery's broker"),
+        ("redsi://x", "duebox.E013", "DUEBOX['MODE'] is 'celery': kombu cannot load the broker's transport (No such"),
+    ],
+)
+def test_a_broker_that_is_not_supported_is_told_by_the_check(settings, monkeypatch, url, id, words):
+    monkeypatch.setitem(app.conf, "broker_write_url", url)
+    settings.DUEBOX = {"UNDECLARED": "allow", "MODE": "celery", "CELERY": {"APP": APP}}
+    [found] = run_checks(tags=["duebox"], databases=[])
+    assert (found.id, found.msg[: len(words)]) == (id, words)
 
 
 @pytest.mark.parametrize("celery", [5, {"APP": 5}, {"APP": ["x"]}])
@@ -275,7 +290,7 @@ class TestForReal:
             eventually(lambda: not Delivery.objects.exists(), LONG)
         finally:
             app.conf.broker_write_url = None
-            celery_kick._kicks()._lines.close()
+            celery_kick._kicks().broker.close()
             stage.end()
 
     def test_beat_catches_what_no_message_was_sent_for(self, there):

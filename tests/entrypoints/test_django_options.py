@@ -9,7 +9,7 @@ import sys
 import pytest
 from django.core.management import CommandError, call_command
 
-from duebox.management.commands.duebox import VERBS, Command
+from duebox.management.commands.duebox import GROUPS, RUNNING, Command
 
 GIVEN = ["--settings", "tests.settings", "--pythonpath", ".", "-v", "2", "--traceback", "--no-color", "--skip-checks"]
 READ = {
@@ -37,7 +37,7 @@ WAYS = dict(every_way(Command().create_parser("manage.py", "duebox")))
 
 
 def test_there_are_verbs_below_verbs():
-    assert {words[0] for words in WAYS} == {*VERBS}
+    assert {words[0] for words in WAYS} == {*RUNNING, *GROUPS}
     assert ("schemas", "write") in WAYS
 
 
@@ -48,7 +48,7 @@ def test_each_verb_takes_them(words):
     assert named <= {*known}
 
 
-@pytest.mark.parametrize("words", [("once",), ("schemas", "write"), ("replay", "resend", "7", "--to", "bus")])
+@pytest.mark.parametrize("words", [("once",), ("schemas", "write"), ("events", "replay", "resend", "7", "--to", "bus")])
 def test_they_mean_the_same_before_the_verb_and_after_it(words):
     assert parsed(*GIVEN, *words) == parsed(*words, *GIVEN) == READ
     assert parsed("-v", "2", *words)["verbosity"] == 2
@@ -84,6 +84,6 @@ def test_what_is_no_option_is_still_refused():
 
 
 def test_settings_that_are_named_after_the_verb_are_used():
-    words = [sys.executable, "tests/manage.py", "duebox", "routes", "a.b", "--settings", "tests.of_nobody"]
+    words = [sys.executable, "tests/manage.py", "duebox", "events", "routes", "a.b", "--settings", "tests.of_nobody"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={"PYTHONPATH": "src:."})
     assert "No module named 'tests.of_nobody'" in done.stderr

@@ -20,7 +20,7 @@ def docs(manage, tmp_path):
     """Runs `duebox docs events --out` and gives what it said, the folder left out of the paths."""
 
     def run(*words: str) -> str:
-        return manage("duebox", "docs", "events", "--out", str(tmp_path / "events"), *words).replace(f"{tmp_path}/", "")
+        return manage("duebox", "events", "docs", "--out", str(tmp_path / "events"), *words).replace(f"{tmp_path}/", "")
 
     return run
 
@@ -70,26 +70,26 @@ def test_a_page_that_somebody_wrote_is_in_nobodys_way(catalogue, docs, tmp_path)
     (tmp_path / "events" / "task.closed.md").write_text("# Mine")
     assert docs("--check") == "not ours: events/task.closed.md\n5 in step already.\n"
     (tmp_path / "events" / "order.paid.md").write_text("# Mine too")
-    with pytest.raises(CommandError, match=r"order\.paid\.md was not written by `duebox docs`"):
+    with pytest.raises(CommandError, match=r"order\.paid\.md was not written by `duebox events docs`"):
         docs()
 
 
 def test_an_asyncapi_document_is_written_beside_or_alone(catalogue, manage, tmp_path, settings):
     settings.DUEBOX = {**settings.DUEBOX, "PRODUCER": "shop"}
     path = tmp_path / "api" / "asyncapi.json"
-    manage("duebox", "docs", "events", "--asyncapi", str(path))
+    manage("duebox", "events", "docs", "--asyncapi", str(path))
     document = json.loads(path.read_text())
     assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Events of shop")
-    assert manage("duebox", "docs", "events", "--asyncapi", str(path), "--check") == "All 1 are in step.\n"
+    assert manage("duebox", "events", "docs", "--asyncapi", str(path), "--check") == "All 1 are in step.\n"
     path.write_text("{}")
     with pytest.raises(CommandError, match="out of step"):
-        manage("duebox", "docs", "events", "--asyncapi", str(path), "--check")
+        manage("duebox", "events", "docs", "--asyncapi", str(path), "--check")
     assert path.read_text() == "{}"
 
 
 def test_a_public_asyncapi_document_holds_public_events_only(catalogue, manage, tmp_path):
     path = tmp_path / "asyncapi.json"
-    manage("duebox", "docs", "events", "--public", "--asyncapi", str(path))
+    manage("duebox", "events", "docs", "--public", "--asyncapi", str(path))
     assert list(json.loads(path.read_text())["channels"]) == ["public.member.invited"]
     assert "email" not in path.read_text()
 
@@ -108,7 +108,7 @@ def test_json(catalogue, docs):
 
 def test_it_wants_to_know_where(catalogue, manage):
     with pytest.raises(CommandError, match="Say where: --out FOLDER for pages"):
-        manage("duebox", "docs", "events")
+        manage("duebox", "events", "docs")
 
 
 def test_without_types_there_is_nothing_to_write_about(docs, declare):

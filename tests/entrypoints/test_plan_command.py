@@ -13,7 +13,7 @@ from django.db import connection
 import duebox
 from duebox import plans
 from duebox.entrypoints import tzdata
-from duebox.models import Schedule, Trail
+from duebox.models import Schedule, ScheduleLog
 from duebox.testing import travel
 from duebox.when import daily, days, hours, zones
 from tests.app.models import Account
@@ -229,7 +229,7 @@ def test_with_tzdata_only_what_the_zone_database_moves_is_planned_anew(manage, i
     ]
     due = Schedule.objects.get(key="visit:0").due_at
     assert due == datetime(2026, 12, 14, 16, tzinfo=UTC)
-    assert Trail.objects.filter(what="moved").count() == 3
+    assert ScheduleLog.objects.filter(what="moved").count() == 3
     assert manage("duebox", "plan", "--tzdata") == (
         f"Zone database {release} (tzdata): all schedules follow it already.\n"
     )
@@ -242,7 +242,7 @@ def test_a_dry_run_of_tzdata_shows_every_move_in_local_time_and_utc(manage, in_v
         "moved  visit:0  America/Vancouver  2026-12-14 10:00 -> 2026-12-14 09:00  2026-12-14 17:00 -> 2026-12-14 16:00"
     )
     assert lines[-1] == "Dry run: nothing was changed."
-    assert not Trail.objects.exists()
+    assert not ScheduleLog.objects.exists()
 
 
 def test_a_long_dry_run_is_cut_in_words_and_whole_in_json(manage, in_vancouver, monkeypatch):

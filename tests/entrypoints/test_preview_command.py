@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import connection
 
 import duebox
 from duebox import plans
+from duebox.promise import Own
 from duebox.testing import travel
 from duebox.when import Closed, Timetable, anniversary, daily, every, monthly
 from tests.app.models import Account
@@ -54,8 +56,117 @@ def as_json(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_what_will_fire_is_a_table_in_local_time_and_utc(manage, standup):
-    assert manage("duebox", "preview", "--days", "3").splitlines() == [
+def test_what_will_fire_is_one_line_for_each_schedule(manage, standup):
+    duebox.schedule("house.sold", at=datetime(2026, 3, 28, 9), zone="Asia/Tokyo", key="house")
+    duebox.schedule("house.built", at=datetime(2026, 5, 1, 9), zone="Asia/Tokyo", key="later")
+    shown = manage("duebox", "preview", "--days", "3").splitlines()
+    assert [re.split("  +", line) for line in shown[:3]] == [
+        ["next", "zone", "utc", "rule", "in 3 days", "event", "about", "key"],
+        ["Sat 2026-03-28 09:00", "Asia/Tokyo", "2026-03-28 00:00", "Once, on 2026-03-28 at 09:00", "1", "house.sold",
+         "house"],
+        ["Sat 2026-03-28 09:00", "Europe/London", "2026-03-28 09:00", "Every day at 09:00", "3", "team.standup",
+         "team:7", "standup"],
+    ]  # fmt: skip
+    assert shown[3:] == ["2 schedules, 4 occurrences within 3 days from 2026-03-27 12:00 UTC."]
+
+
+def test_a_schedule_that_fires_often_takes_one_line_and_hides_no_other(manage, standup):
+    duebox.schedule("tick.tock", repeat=every(minutes=1), key="ticks")
+    ticks, _ = lines = as_json(manage("duebox", "preview", "--days", "365", "--json"))
+    assert [(one["key"], one["count"]) for one in lines] == [("ticks", 1000), ("standup", 365)]
+    assert (ticks["rule"], ticks["at"]) == ("Every minute", "2026-03-27T12:01:00+00:00")
+    assert "  1000+  " in manage("duebox", "preview", "--days", "365").splitlines()[1]
+
+
+def test_of_an_entity_or_a_key_what_is_far_away_is_shown_too(manage):
+    duebox.schedule("house.sold", at=datetime(2027, 5, 1, 9), zone="Asia/Tokyo", key="house", about=("house", 1))
+    for asked in (["--key", "house"], ["--about", "house:1"], ["--about", "house"]):
+        [one] = as_json(manage("duebox", "preview", *asked, "--json"))
+        assert (one["local"], one["count"]) == ("2027-05-01T09:00", 0)
+        [one] = as_json(manage("duebox", "preview", *asked, "--occurrences", "--json"))
+        assert one["local"] == "2027-05-01T09:00"
+    assert manage("duebox", "preview", "--key", "house").endswith(
+        "1 schedule, 0 occurrences within 7 days from 2026-03-27 12:00 UTC.\n"
+    )
+    assert manage("duebox", "preview", "--key", "house", "--occurrences").endswith("1 from 2026-03-27 12:00 UTC on.\n")
+    assert "look further: --days" in manage("duebox", "preview", "--key", "house", "--days", "30")
+
+
+def test_of_a_schedule_as_many_occurrences_are_shown_as_asked_for(manage, standup):
+    words = ["--key", "standup", "--occurrences", "--json"]
+    assert len(manage("duebox", "preview", *words).splitlines()) == 7
+    assert len(as_json(manage("duebox", "preview", *words, "--limit", "20").rpartition("Only")[0])) == 20
+
+
+def test_what_duebox_schedules_for_itself_is_shown_only_if_asked_for(manage, standup):
+    duebox.schedule(Own("duebox.plans.reconcile"), repeat=every(hours=24), about=("upkeep", "plans"), key="duebox:own")
+    for more in ([], ["--occurrences"]):
+        assert "duebox:own" not in manage("duebox", "preview", *more)
+        assert "duebox:own" in manage("duebox", "preview", *more, "--internal")
+        assert "duebox:own" in manage("duebox", "preview", *more, "--key", "duebox:own")
+
+
+def test_a_project_of_which_only_the_upkeep_fires_is_told_how_to_begin(manage):
+    duebox.schedule(Own("duebox.plans.reconcile"), repeat=every(hours=24), about=("upkeep", "plans"), key="duebox:own")
+    assert "No schedule is live. Call duebox.schedule()" in manage("duebox", "preview")
+
+
+def test_what_became_of_the_last_occurrence_is_shown(manage, standup, on, clock):
+    @on("team.standup", name="it", retry=duebox.Retry(limit=0))
+    def fail(event):
+        raise RuntimeError("nobody came")
+
+    clock.run(timedelta(days=1), raises=False)
+    lines = manage("duebox", "preview").splitlines()
+    assert lines[0].split()[-1] == "last"
+    assert lines[1].split()[-1] == "failed"
+
+
+def test_what_is_left_to_fire_is_part_of_the_rule(manage, clock):
+    table = Timetable(rule=daily("09:00"), zone="UTC", remaining=3)
+    duebox.schedule("team.standup", repeat=table, key="few")
+    clock.run(timedelta(days=1))
+    [one] = as_json(manage("duebox", "preview", "--json"))
+    assert (one["rule"], one["count"]) == ("Every day at 09:00; 2 more times", 2)
+
+
+def test_a_schedule_looks_from_another_moment_on(manage, standup):
+    duebox.schedule("house.sold", at=datetime(2026, 3, 28, 9), zone="Asia/Tokyo", key="house")
+    [one] = as_json(manage("duebox", "preview", "--from", "2026-06-01", "--days", "2", "--json"))
+    assert (one["key"], one["local"], one["count"]) == ("standup", "2026-06-01T09:00", 2)
+
+
+def test_the_moment_of_looking_is_told_to_the_minute(manage, standup, clock):
+    clock.by(timedelta(seconds=13, microseconds=123456))
+    for more in ([], ["--occurrences"]):
+        assert manage("duebox", "preview", *more).endswith("within 7 days from 2026-03-27 12:00 UTC.\n")
+
+
+@pytest.fixture
+def leave(start):
+    """Reads so many lines of a command's output, goes away, and gives what it says about that and how it ended."""
+
+    def read(lines, *words, **environment):
+        process = start(*words, **environment)
+        for _ in range(lines):
+            assert process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None  # for whoever cleans up
+        return process.stderr.read(), process.wait(30)
+
+    return read
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("lines", "more"), [(0, []), (1, ["--occurrences", "--limit", "20000", "--days", "365"])])
+def test_a_reader_that_has_seen_enough_ends_it_in_silence(leave, lines, more, unbuffered):
+    duebox.schedule("tick.tock", repeat=every(minutes=1), at=datetime.now(UTC) + timedelta(minutes=1), key="ticks")
+    assert leave(lines, "duebox", "preview", *more, PYTHONUNBUFFERED=unbuffered) == ("", 141)
+
+
+def test_occurrences_are_a_table_in_local_time_and_utc(manage, standup):
+    assert manage("duebox", "preview", "--days", "3", "--occurrences").splitlines() == [
         "local                 zone           utc               event         about   key",
         "Sat 2026-03-28 09:00  Europe/London  2026-03-28 09:00  team.standup  team:7  standup",
         "Sun 2026-03-29 09:00  Europe/London  2026-03-29 08:00  team.standup  team:7  standup",
@@ -65,7 +176,7 @@ def test_what_will_fire_is_a_table_in_local_time_and_utc(manage, standup):
 
 
 def test_a_time_that_clocks_jump_over_is_marked(manage, backup):
-    lines = manage("duebox", "preview", "--days", "3").splitlines()
+    lines = manage("duebox", "preview", "--days", "3", "--occurrences").splitlines()
     assert lines[0].split() == ["local", "zone", "utc", "event", "key", "marks"]
     assert lines[2].split()[1:] == [
         "2026-03-29", "01:30", "Europe/London", "2026-03-29", "01:30", "backup.due", "backup", "gap_shifted_forward",
@@ -88,8 +199,11 @@ def test_leap_days_and_closed_days_are_marked(manage):
     assert (leap["local"], leap["marks"]) == ("2027-02-28T09:00", ["leap_moved"])
 
 
-def test_json_is_one_occurrence_a_line_with_everything_there_is_to_know(manage, standup):
-    assert as_json(manage("duebox", "preview", "--days", "1", "--json")) == [
+def test_json_is_one_schedule_or_occurrence_a_line_with_everything_there_is_to_know(manage, standup):
+    [schedule] = as_json(manage("duebox", "preview", "--days", "1", "--json"))
+    [occurrence] = as_json(manage("duebox", "preview", "--days", "1", "--occurrences", "--json"))
+    assert schedule == {**occurrence, "rule": "Every day at 09:00", "count": 1, "last_state": ""}
+    assert [occurrence] == [
         {
             "at": "2026-03-28T09:00:00+00:00",
             "key": "standup",
@@ -122,7 +236,7 @@ def test_it_can_be_asked_of_one_plan(manage, plan_of_accounts):
     account = Account.objects.create(counter=9)
     duebox.schedule("other.thing", at=NOW + timedelta(hours=1))
     (one,) = as_json(manage("duebox", "preview", "--plan", "app.Reviews", "--days", "1", "--json"))
-    assert (one["about"], one["plan"]) == (["account", str(account.pk)], "app.Reviews")
+    assert (one["about"], one["plan"]) == (["app.account", str(account.pk)], "app.Reviews")
 
 
 def test_a_plan_that_does_not_exist_is_refused_with_those_that_are_near(manage, plan_of_accounts):
@@ -136,7 +250,7 @@ def test_a_plan_that_the_code_has_no_more_still_shows_its_schedules(manage, plan
     Account.objects.create(counter=9)
     with monkeypatch.context() as patch:
         patch.setattr(plans, "_plans", {})
-        assert len(as_json(manage("duebox", "preview", "--plan", "app.Reviews", "--json"))) == 7
+        assert as_json(manage("duebox", "preview", "--plan", "app.Reviews", "--json"))[0]["count"] == 7
 
 
 @pytest.mark.parametrize(
@@ -165,7 +279,7 @@ def test_a_moment_that_cannot_be_read_is_refused_with_how_to_write_it(manage):
         (["--about", "42"], "'42' is not TYPE:ID, as in appointment:42"),
         (["--days", "0"], "'0' is not a whole number above 0"),
         (["--days", "40000"], "40000 days are more than a century; use 36525 or fewer"),
-        (["--from", "9999-12-30"], "beyond the calendar; take an earlier --from, or fewer --days"),
+        (["--from", "9999-12-30"], "use a time in the years 2 to 9998"),
         (["--database", "nope"], "'nope'.*default, other"),
         (["--zone", "Europe/London"], "--zone belongs to a rule; add one: --cron, --rrule, --daily"),
         (["--daily", "09:00", "--key", "a"], "--key is about what is stored, --daily tries a rule; leave one"),
@@ -178,8 +292,19 @@ def test_what_makes_no_sense_is_refused_with_the_repair(manage, words, refusal):
 
 
 def test_a_long_list_is_cut_and_says_so(manage, standup):
-    assert manage("duebox", "preview", "--limit", "2").splitlines()[-1] == (
+    assert manage("duebox", "preview", "--occurrences", "--limit", "2").splitlines()[-1] == (
         "The first 2 within 7 days from 2026-03-27 12:00 UTC; --limit shows more."
+    )
+    assert manage("duebox", "preview", "--occurrences", "--limit", "2", "--json").splitlines()[2:] == [
+        "Only the first 2; --limit shows more."
+    ]
+
+
+def test_a_long_list_of_schedules_is_cut_and_says_so(manage):
+    for number in range(3):
+        duebox.schedule("house.sold", at=NOW + timedelta(hours=number + 1), key=f"house:{number}")
+    assert manage("duebox", "preview", "--limit", "2").splitlines()[-1] == (
+        "The first 2 schedules, 2 occurrences within 7 days from 2026-03-27 12:00 UTC; --limit shows more."
     )
     assert manage("duebox", "preview", "--limit", "2", "--json").splitlines()[2:] == [
         "Only the first 2; --limit shows more."

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_once_delivers_what_is_due_and_exits(manage, on):
     on("a.b", name="it")(lambda event: None)
-    duebox.emit_many([duebox.New(type="a.b")] * 5)
+    duebox.emit_many([duebox.NewEvent(type="a.b")] * 5)
     assert manage("publish_events", "--once", "--batch-size", "2") == "delivered 5\n"
     assert manage("publish_events", "--once") == "nothing to do\n"
 

@@ -29,13 +29,15 @@ def facts(on):
 
 
 def test_one_event_is_resent_and_the_history_says_by_whom(manage, facts):
-    assert manage("duebox", "replay", "resend", str(facts[0].id), "--to", "shop.old") == "1 sent to shop.old.\n"
+    assert (
+        manage("duebox", "events", "replay", "resend", str(facts[0].id), "--to", "shop.old") == "1 sent to shop.old.\n"
+    )
     assert Delivery.objects.get().event_id == facts[0].id
     assert Attempt.objects.get(outcome="replayed").note.startswith("replayed by ")
 
 
 def test_what_is_missing_is_counted_first_and_then_sent(manage, facts):
-    words = ("duebox", "replay", "missing", "--to", "shop.new", *YESTERDAY)
+    words = ("duebox", "events", "replay", "missing", "--to", "shop.new", *YESTERDAY)
     assert manage(*words, "--dry-run") == "3 would be sent to shop.new.\nDry run: nothing was changed.\n"
     assert not Delivery.objects.exists()
     assert manage(*words) == "3 sent to shop.new.\n"
@@ -44,7 +46,7 @@ def test_what_is_missing_is_counted_first_and_then_sent(manage, facts):
 
 def test_all_of_a_time_are_sent_again_and_open_ones_are_left_alone(manage, facts):
     duebox.emit("order.paid", {"number": 3})
-    told = manage("duebox", "replay", "bulk", "--to", "shop.old", *YESTERDAY, *TOMORROW, "--type", "order.*")
+    told = manage("duebox", "events", "replay", "bulk", "--to", "shop.old", *YESTERDAY, *TOMORROW, "--type", "order.*")
     assert told.splitlines() == [
         "3 sent to shop.old.",
         "1 left alone: a delivery of theirs is still open, due or dead.",
@@ -54,13 +56,18 @@ def test_all_of_a_time_are_sent_again_and_open_ones_are_left_alone(manage, facts
 def test_dead_letters_of_a_subscriber_are_recovered(manage, facts):
     duebox.emit("order.paid")
     Delivery.objects.filter(subscriber="shop.new").update(status="dead", died_at=timezone.now())
-    assert manage("duebox", "replay", "recover", "--to", "shop.new", *YESTERDAY) == "0 sent to shop.new, 1 redriven.\n"
+    assert (
+        manage("duebox", "events", "replay", "recover", "--to", "shop.new", *YESTERDAY)
+        == "0 sent to shop.new, 1 retried.\n"
+    )
     assert not Delivery.objects.dead().exists()
 
 
 def test_as_json(manage, facts):
-    told = json.loads(manage("duebox", "replay", "missing", "--to", "shop.new", *YESTERDAY, "--json", "--rate", "50"))
-    assert told == {"added": 3, "redriven": 0, "still_open": 0, "dry_run": False}
+    told = json.loads(
+        manage("duebox", "events", "replay", "missing", "--to", "shop.new", *YESTERDAY, "--json", "--rate", "50")
+    )
+    assert told == {"added": 3, "retried": 0, "still_open": 0, "dry_run": False}
 
 
 @pytest.mark.parametrize(
@@ -84,5 +91,5 @@ def test_as_json(manage, facts):
 )
 def test_what_cannot_be_meant_is_refused(manage, facts, words, problem):
     with pytest.raises(CommandError, match=problem):
-        manage("duebox", "replay", *words)
+        manage("duebox", "events", "replay", *words)
     assert not Delivery.objects.exists()

@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from tests.app.outside import Post
 
 POST = "tests.app.outside.Post"
@@ -33,7 +33,7 @@ def configured(on, declare):
 
 
 def lines(capsys, *words):
-    call_command("duebox", "routes", *words)
+    call_command("duebox", "events", "routes", *words)
     return capsys.readouterr().out.splitlines()
 
 
@@ -82,7 +82,7 @@ def test_without_a_type_all_routes_are_listed(capsys):
 
 def test_a_type_that_nobody_declared_is_refused_with_a_hint(capsys):
     with pytest.raises(CommandError, match=r"did you mean 'order\.paid'"):
-        call_command("duebox", "routes", "ordr.paid")
+        call_command("duebox", "events", "routes", "ordr.paid")
 
 
 def test_nobody_is_said_so(capsys, declare):
@@ -97,7 +97,7 @@ def test_nobody_is_said_so(capsys, declare):
 @pytest.mark.parametrize(("text", "problem"), [("3", "3 is not a JSON object"), ("{", "{ is not JSON")])
 def test_data_that_is_no_object_is_refused_in_words(text, problem):
     with pytest.raises(CommandError, match=problem):
-        call_command("duebox", "routes", "order.paid", "--data", text)
+        call_command("duebox", "events", "routes", "order.paid", "--data", text)
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ def hooks(declare):
 @pytest.fixture
 def endpoints(db):
     for organization, types in [("7", ["*"]), ("7", ["invoice.*"]), ("8", ["invoice.paid"]), ("8", ["order_x.*"])]:
-        Endpoint.objects.create(organization=organization, url="https://example.com/", types=types, secret="x")
-    Endpoint.objects.create(
+        WebhookEndpoint.objects.create(organization=organization, url="https://example.com/", types=types, secret="x")
+    WebhookEndpoint.objects.create(
         organization="7", url="https://example.com/", types=["*"], secret="x", disabled_at=timezone.now()
     )
 
@@ -159,7 +159,13 @@ def test_an_event_that_is_not_public_goes_to_no_endpoint(capsys, hooks, endpoint
 def test_without_a_database_it_says_so_and_goes_on(start, nowhere):
     settings = {"DESTINATIONS": {"hooks": {"BACKEND": "duebox.destinations.webhooks.Webhooks"}}}
     done = start(
-        "duebox", "routes", "public.order.paid", "--json", DUEBOX_TEST_SETTINGS=json.dumps(settings), **nowhere
+        "duebox",
+        "events",
+        "routes",
+        "public.order.paid",
+        "--json",
+        DUEBOX_TEST_SETTINGS=json.dumps(settings),
+        **nowhere,
     )
     out, err = done.communicate(timeout=60)
     assert done.returncode == 0, err

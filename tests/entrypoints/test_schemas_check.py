@@ -82,7 +82,8 @@ def test_a_break_fails_and_shows_what_an_event_and_the_repair(project, run):
         "order.paid v1",
         "  breaks backward: `total` is new and required; an old event without it is refused by the new schema",
         '    event: {"number": "a"}',
-        "    repair: leave version 1 as it was; make this version 2 and give it an upcaster, or leave it optional",
+        "    repair: leave version 1 as it was; make this version 2 and give it an upcaster, or leave it optional or "
+        "give it a default",
         "1 schema compared with schemas/events at main.",
     ]
     assert error == "1 change cannot pass; a repair is named with each."

@@ -59,7 +59,7 @@ def trigger(text):
 def pinged(transactional_db, manage, on):
     """Who was invoked, by the trigger as it is printed."""
     on("a.b", name="it")(lambda event: None)
-    with trigger(manage("duebox", "sql", "aurora-trigger", "--function", ARN)):
+    with trigger(manage("duebox", "sql", "trigger", "--function", ARN)):
         yield lambda: execute("SELECT function_name, payload, region, invocation_type FROM aws_lambda.invoked")
 
 
@@ -71,7 +71,7 @@ def test_an_event_that_is_stored_wakes_the_function(pinged):
 def test_a_transaction_pings_once(pinged):
     with transaction.atomic():
         for _ in range(3):
-            duebox.emit_many(duebox.New(type="a.b") for _ in range(5))
+            duebox.emit_many(duebox.NewEvent(type="a.b") for _ in range(5))
     assert len(pinged()) == 1
     duebox.emit("a.b")
     assert len(pinged()) == 2
@@ -96,13 +96,13 @@ def test_a_ping_that_fails_does_not_fail_what_stores_the_event(pinged):
 
 def test_the_region_is_passed_on(transactional_db, manage, on):
     on("a.b", name="it")(lambda event: None)
-    with trigger(manage("duebox", "sql", "aurora-trigger", "--function", "duebox", "--region", "eu-west-1")):
+    with trigger(manage("duebox", "sql", "trigger", "--function", "duebox", "--region", "eu-west-1")):
         duebox.emit("a.b")
         assert execute("SELECT function_name, region FROM aws_lambda.invoked") == [("duebox", "eu-west-1")]
 
 
 def test_it_can_be_run_twice(pinged, manage):
-    execute(manage("duebox", "sql", "aurora-trigger", "--function", ARN))
+    execute(manage("duebox", "sql", "trigger", "--function", ARN))
     duebox.emit("a.b")
     assert len(pinged()) == 1
 
@@ -111,9 +111,9 @@ def test_it_can_be_run_twice(pinged, manage):
     "words",
     [
         (),
-        ("aurora-trigger",),
-        ("aurora-trigger", "--function", "x'; DROP TABLE duebox_event; --"),
-        ("aurora-trigger", "--function", ARN, "--region", "'"),
+        ("trigger",),
+        ("trigger", "--function", "x'; DROP TABLE duebox_event; --"),
+        ("trigger", "--function", ARN, "--region", "'"),
         ("another-trigger", "--function", ARN),
     ],
 )

@@ -4,16 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management.base import CommandError
-from django.db import connection
+from django.db import connection, connections
 from django.utils import timezone
 
 from duebox import sweeps
-from duebox.models import Event, Trail
+from duebox.models import Event, ScheduleLog
+from duebox.outcome import Retry
 from duebox.sweeps import Sweep
 from tests.app.models import Parcel, Task
 
@@ -63,14 +65,15 @@ def test_all_sweeps_that_run_by_the_clock_are_run(manage, tasks):
     Parcel.objects.create()
     assert manage("duebox", "sweep") == "app.DueTasks: 3 swept\napp.LostParcels: 1 swept\n"
     assert manage("duebox", "sweep") == "app.DueTasks: 0 swept\napp.LostParcels: 0 swept\n"
-    assert Event.objects.count() == Trail.objects.count() == 4
+    assert Event.objects.count() == ScheduleLog.objects.count() == 4
 
 
 def test_one_is_run_by_its_name_also_if_it_is_left_to_be_run_by_hand(manage, tasks):
     assert manage("duebox", "sweep", "app.ByHand") == "app.ByHand: 3 swept\n"
 
 
-def test_rows_that_failed_are_counted(manage, tasks):
+def test_rows_that_failed_are_counted(manage, declared, tasks):
+    declared["app.DueTasks"].retry = Retry(limit=0)
     Task.objects.filter(title="task 1").update(title="broken")
     assert manage("duebox", "sweep", "app.DueTasks") == "app.DueTasks: 2 swept, 1 failed\n"
 
@@ -87,9 +90,9 @@ def test_no_more_rows_are_taken_than_the_limit(manage, tasks):
 def test_the_counts_are_there_as_json_one_sweep_a_line(manage, tasks):
     first, second = map(json.loads, manage("duebox", "sweep", "--json").splitlines())
     run = first.pop("run")
-    assert Trail.objects.filter(run=run).count() == 3
+    assert ScheduleLog.objects.filter(run=run).count() == 3
     assert first == {
-        "sweep": "app.DueTasks", "found": 3, "stamped": 3, "emitted": 3, "failed": 0, "dry_run": False,
+        "sweep": "app.DueTasks", "found": 3, "stamped": 3, "emitted": 3, "again": 0, "failed": 0, "dry_run": False,
     }  # fmt: skip
     assert second["sweep"] == "app.LostParcels"
 
@@ -126,6 +129,33 @@ def test_another_database_can_be_swept(manage, tasks):
         manage("duebox", "sweep", "--database", "nope")
 
 
+def test_a_database_that_does_not_answer_is_tried_again_for_seven_seconds_and_the_run_is_skipped(start, nowhere):
+    started = time.monotonic()
+    process = start("duebox", "sweep", "app.DueChores", **nowhere)
+    out, err = process.communicate(timeout=60)
+    took = time.monotonic() - started
+    assert (process.returncode, out) == (1, "")
+    waits = [line.split(" s:")[0].rpartition(" ")[2] for line in err.splitlines() if "WARNING database error" in line]
+    assert waits == ["1", "2", "4"]
+    assert took > 7
+    assert err.count("ERROR sweep skipped: sweep=app.DueChores run=") == 1
+    assert err.endswith("The database does not answer; skipped until the next run: app.DueChores.\n")
+    assert "Traceback" not in err
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_when_the_database_does_not_answer_the_other_sweeps_are_skipped_without_waiting(manage, monkeypatch):
+    away = connections["other"]
+    away.close()
+    for name, value in {"HOST": "127.0.0.1", "PORT": "1"}.items():
+        monkeypatch.setitem(away.settings_dict, name, value)
+    started = time.monotonic()
+    with pytest.raises(CommandError, match=r"skipped until the next run: app\.DueTasks, app\.LostParcels"):
+        manage("duebox", "sweep", "--database", "other")
+    assert 7 < time.monotonic() - started < 12
+    away.close()
+
+
 # The same verbs without a manage.py
 
 
@@ -153,7 +183,7 @@ def test_python_m_duebox_runs_the_same_verbs(tasks):
 def test_python_m_duebox_explains_itself():
     done = python_m_duebox("--help")
     assert done.returncode == 0
-    assert done.stdout.startswith("usage: python -m duebox [-h]")
+    assert done.stdout.startswith("usage: python -m duebox COMMAND")
     assert python_m_duebox().returncode == 2
 
 

@@ -38,7 +38,7 @@ def test_once_with_nothing_due_says_so(manage):
 def test_once_gives_its_counts_as_json(manage):
     post(1)
     assert json.loads(manage("duebox", "once", "--json")) == {
-        "delivered": 3, "discarded": 0, "snoozed": 0, "retried": 0, "dead": 0, "lost": 0,
+        "delivered": 3, "discarded": 0, "expired": 0, "snoozed": 0, "retried": 0, "dead": 0, "lost": 0,
     }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_a_pattern_that_matches_nobody_is_refused_with_those_there_are(manage, v
         ("once", "--threads", "0"),
         ("once", "--batch-size", "-5"),
         ("worker", "--processes", "none"),
-        ("dead", "--limit", "-1"),
+        ("deliveries", "list", "--limit", "-1"),
     ],
 )
 def test_a_number_that_makes_no_sense_is_refused(manage, words):
@@ -68,20 +68,20 @@ def test_a_number_that_makes_no_sense_is_refused(manage, words):
         manage("duebox", *words)
 
 
-@pytest.mark.parametrize("verb", ["once", "dead"])
-def test_a_database_that_is_not_configured_is_refused_with_those_that_are(manage, verb):
+@pytest.mark.parametrize("words", [["once"], ["deliveries", "list"], ["status"]])
+def test_a_database_that_is_not_configured_is_refused_with_those_that_are(manage, words):
     with pytest.raises(CommandError, match=r"'nope'.*default, other"):
-        manage("duebox", verb, "--database", "nope")
+        manage("duebox", *words, "--database", "nope")
 
 
-@pytest.mark.parametrize("verb", ["once", "dead"])
-def test_missing_tables_are_answered_with_the_migrate_command(manage, verb):
+@pytest.mark.parametrize("words", [["once"], ["deliveries", "list"], ["status"]])
+def test_missing_tables_are_answered_with_the_migrate_command(manage, words):
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE duebox_worker RENAME TO hidden_worker")
         cursor.execute("ALTER TABLE duebox_delivery RENAME TO hidden_delivery")
     try:
         with pytest.raises(CommandError, match=r"manage\.py migrate duebox"):
-            manage("duebox", verb)
+            manage("duebox", *words)
     finally:
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE hidden_worker RENAME TO duebox_worker")
@@ -140,9 +140,48 @@ def test_a_worker_without_its_database_waits_for_it_and_can_be_stopped(start, no
 
 
 def test_a_command_without_its_database_says_so_without_a_traceback(start, nowhere):
-    done = start("duebox", "dead", **nowhere)
+    done = start("duebox", "deliveries", "list", **nowhere)
     out, err = done.communicate(timeout=20)
     assert (done.returncode, out) == (1, "")
     assert "CommandError: The database cannot be reached (" in err
     assert "check DATABASES and that it runs" in err
     assert "Traceback" not in err
+
+
+UNCONFIGURED = {"DUEBOX_TEST_LOGGING": "none"}
+
+
+def run_until(start, *words, done):
+    worker = start("duebox", "worker", *words, **SETTINGS, **UNCONFIGURED)
+    eventually(done, 30)
+    worker.send_signal(signal.SIGTERM)
+    _, err = worker.communicate(timeout=20)
+    assert worker.returncode == 0, err
+    return err
+
+
+def test_the_terminal_of_a_worker_shows_what_it_does_where_the_project_has_no_logging(start):
+    post(1)
+    fact = duebox.emit("mortal.born", {"number": 7})
+    err = run_until(start, done=lambda: Delivery.objects.filter(status="dead").count() == Delivery.objects.count() == 1)
+    assert "INFO started: mode=worker" in err
+    assert len([line for line in err.splitlines() if "INFO delivered: subscriber=ledger." in line]) == 3
+    assert f"ERROR dead letter: subscriber=mortal.dies type=mortal.born event_id={fact.id}" in err
+    assert "Traceback" in err
+    assert "INFO stopped: delivered 3, dead 1" in err
+
+
+def test_with_verbosity_0_only_warnings_are_shown(start):
+    post(1)
+    err = run_until(start, "-v", "0", done=lambda: not Delivery.objects.exists())
+    assert err == ""
+
+
+def test_once_shows_failures_and_is_otherwise_quiet_where_the_project_has_no_logging(start):
+    post(1)
+    duebox.emit("mortal.born", {"number": 7})
+    out, err = start("duebox", "once", **UNCONFIGURED).communicate(timeout=30)
+    assert out == "delivered 3, dead 1\n"
+    assert "ERROR dead letter: subscriber=mortal.dies" in err
+    assert "Traceback" in err
+    assert "INFO" not in err

@@ -95,7 +95,7 @@ def the_present_shows_everything_and_loses_nothing(output):
         "snoozed until",
         "delivered, after its snooze",
         "DEAD LETTER: Permanent: no contract with KPT-1",
-        "redriven by",
+        "retried by",
         "delivered, after its redrive",
         "↳ invoice.issued",
         *(f"  {name} " for name in CATALOGUE),

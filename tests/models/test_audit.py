@@ -68,7 +68,8 @@ def test_each_question_has_an_index_once_there_are_many_entries():
     fill(4_000, *(f"organization-{number}" for number in range(40)))
     sql(
         "UPDATE duebox_audit SET recorded_at = '2026-01-01 00:00Z'::timestamptz + id * interval '1 hour', "
-        "actor = id %% 90, impersonator = CASE id %% 40 WHEN 0 THEN id %% 9 || '' ELSE '' END, "
+        "actor = jsonb_build_object('type', 'user', 'id', (id %% 90)::text), "
+        "impersonator = CASE id %% 40 WHEN 0 THEN jsonb_build_object('type', 'user', 'id', (id %% 9)::text) END, "
         "action = 'member.' || id %% 80, correlation_id = 'story-' || id"
     )
     sql("ANALYZE duebox_audit")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 import duebox
 from duebox.models import Event
@@ -33,6 +33,34 @@ def test_events_are_found_by_what_they_are_about():
     fact = duebox.emit("member.invited", about=("member", 42))
     duebox.emit("member.invited", about=("member", 43))
     assert Event.objects.about("member", 42).get().id == fact.id
+
+
+@pytest.fixture
+def many_events():
+    """250,000 events about 50,000 orders, a tenth about nothing, in requests of five events each."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO duebox_event (
+                id, type, occurred_at, aggregate_type, aggregate_id, correlation_id, data, metadata
+            )
+            SELECT gen_random_uuid(), 'order.changed', now(), CASE WHEN n % 10 > 0 THEN 'order' ELSE '' END,
+                   CASE WHEN n % 10 > 0 THEN (n % 50000)::text ELSE '' END, 'request-' || n / 5, '{}', '{}'
+            FROM generate_series(1, 250000) AS n
+            """
+        )
+        cursor.execute("ANALYZE duebox_event")
+
+
+@pytest.mark.usefixtures("many_events")
+def test_what_happened_to_an_entity_or_in_a_request_is_found_by_an_index():
+    about, request = Event.objects.about("order", 77), Event.objects.filter(correlation_id="request-77")
+    assert (about.count(), request.count()) == (5, 5)
+    for found, index in ((about, "duebox_event_about"), (request, "duebox_event_correlation")):
+        for query in (found, found.order_by("id"), found.order_by("-id")[:20]):
+            plan = query.explain()
+            assert f"on {index}" in plan, plan
+            assert "Seq Scan" not in plan, plan
 
 
 def test_an_event_says_what_it_is_about_and_when():

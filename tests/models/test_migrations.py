@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 import duebox
 from duebox.models import Attempt, Delivery
-from duebox.store import dead
+from duebox.store import operations
 from duebox.testing import drain
 
 SETTINGS = """
@@ -43,7 +43,7 @@ def test_it_can_be_taken_back_and_done_again_with_rows_that_are_newer(on, back_t
     duebox.emit("order.paid")
     drain(raises=False)
     row = Delivery.objects.get()
-    dead.park("default", [row.id], note="until Monday")
+    operations.park("default", [row.id], note="until Monday")
     try:
         call_command("migrate", "duebox", back_to, verbosity=0)
     finally:

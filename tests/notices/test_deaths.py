@@ -10,13 +10,13 @@ from django.test.utils import CaptureQueriesContext
 
 import duebox
 from duebox.destinations.configured import destination_of
-from duebox.emit import New, emit_many
+from duebox.emit import NewEvent, emit_many
 from duebox.fingerprint import WORKER_LOST
 from duebox.models import Attempt, Delivery, Event
 from duebox.notices import deaths
 from duebox.outcome import Dead
 from duebox.promise import Own
-from duebox.store import dead, leases
+from duebox.store import leases, operations
 from duebox.testing import drain
 from duebox.worker.settling import rescue, settle
 from tests.app import tasks as ours
@@ -64,7 +64,7 @@ def test_whoever_subscribes_is_told_of_a_death(mortal, heard):
         "subscriber": "mortal",
         "error": "duebox.exceptions.Permanent: number 7 is mortal",
         "fingerprint": row.fingerprint,
-        "group": dead.groups("default")[0].id,
+        "group": operations.groups("default")[0].id,
         "attempts": 1,
     }
     assert (told.organization, told.correlation_id, told.causation_id) == ("acme", "story", fact.id)
@@ -84,10 +84,10 @@ def test_where_nobody_subscribes_nothing_is_stored_and_no_transaction_is_opened(
 def test_every_death_of_a_delivery_is_told_once(mortal, heard):
     duebox.emit("life.began", {"number": 1})
     drain(raises=False)
-    dead.redrive("default", [Delivery.objects.get().id], note="again")
+    operations.retry("default", [Delivery.objects.get().id], note="again")
     drain(raises=False)
     assert len(heard) == 2
-    assert len({event.key for event in heard}) == 2
+    assert len({event.idempotency_key for event in heard}) == 2
     assert drain(raises=False).delivered == 0
 
 
@@ -212,7 +212,7 @@ class TestTasks:
     def test_one_that_another_task_enqueued_is_told(self, heard):
         result = ours.note.enqueue()
         drain()
-        emit_many([New(type=Own("duebox.task"), data=NO_TASK, causation_id=UUID(result.id))])
+        emit_many([NewEvent(type=Own("duebox.task"), data=NO_TASK, causation_id=UUID(result.id))])
         drain(raises=False)
         assert len(heard) == 1
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 import duebox
 from duebox.models import Attempt, DeadMail, Delivery, Event
 from duebox.notices.mail import NAME
-from duebox.store import dead
+from duebox.store import operations
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
 from tests.app import tasks as ours
@@ -61,8 +61,8 @@ def test_the_administrators_are_told_what_died_and_what_to_do(mortal, switched_o
     assert mail.to == ["ann@example.com"]
     assert mail.subject == "[Django] Dead letter: life.began to mortal"
     assert "duebox.exceptions.Permanent: number 1 is mortal" in mail.body
-    assert f"manage.py duebox dead {row.id}\n" in mail.body
-    assert f"manage.py duebox redrive --group {dead.groups('default')[0].id}\n" in mail.body
+    assert f"manage.py duebox deliveries show {row.id}\n" in mail.body
+    assert f"manage.py duebox deliveries retry --group {operations.groups('default')[0].id}\n" in mail.body
 
 
 def test_what_somebody_answered_cannot_steer_a_terminal_that_shows_the_mail(on, switched_on, mailoutbox):

@@ -297,3 +297,16 @@ def test_without_a_redis_the_repair_is_named(settings):
     settings.DUEBOX = {}
     with pytest.raises(NotReady, match=r"set DUEBOX\['REDIS_URL'\]"):
         upcoming_from_redis()
+
+
+def test_a_worker_that_stops_while_it_looks_up_leaves_no_lock_behind(elsewhere, server):
+    rebuild()
+    server.set(place("default", "built"), "")
+    keeper = Mirroring("default")
+    duebox.schedule("a.b", at=soon(hours=1), key="late")
+    elsewhere.execute("LOCK TABLE duebox_schedule IN ACCESS EXCLUSIVE MODE")
+    keeper.start()
+    eventually(lambda: server.exists(place("default", "lock")))
+    threading.Timer(0.3, elsewhere.rollback).start()
+    keeper.stop()
+    assert not server.exists(place("default", "lock")), "nobody could build the mirror for a minute"

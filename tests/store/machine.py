@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import duebox
 from duebox.models import Attempt, Delivery, Event, Worker
 from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
-from duebox.store import dead, leases
+from duebox.store import leases, operations
 from duebox.store.deliveries import Claim, claim, promote, settle
 from tests.support import a_lease, ended, expire
 
@@ -59,7 +59,7 @@ class Deliveries(RuleBasedStateMachine):
 
     @rule(streams=st.lists(st.sampled_from("xy"), min_size=1, max_size=4))
     def emit(self, streams: list[str]) -> None:
-        duebox.emit_many(duebox.New(type="machine.ran", about=("stream", each)) for each in streams)
+        duebox.emit_many(duebox.NewEvent(type="machine.ran", about=("stream", each)) for each in streams)
         self.emitted += len(streams)
         self.now = max(self.now, timezone.now())
 
@@ -126,7 +126,7 @@ class Deliveries(RuleBasedStateMachine):
     @rule()
     def redrive(self) -> None:
         ids = list(Delivery.objects.dead().values_list("id", flat=True))
-        assert sorted(dead.redrive("default", ids, note="again")) == sorted(ids)
+        assert sorted(operations.retry("default", ids, note="again").ids) == sorted(ids)
 
     # What must be true
 

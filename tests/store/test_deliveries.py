@@ -23,7 +23,7 @@ def it(on):
 
 
 def emit_many(count):
-    return duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(count))
+    return duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": number}) for number in range(count))
 
 
 def test_due_rows_are_claimed_oldest_first_with_their_events(it):

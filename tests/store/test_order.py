@@ -10,7 +10,7 @@ from django.utils import timezone
 import duebox
 from duebox.models import Delivery
 from duebox.outcome import Dead, Retried, Snooze
-from duebox.store import dead
+from duebox.store import operations
 from duebox.store.deliveries import claim, promote, settle
 from tests.support import a_lease, claims_of, ended
 
@@ -23,7 +23,7 @@ def it(on):
 
 
 def emit(*streams):
-    new = [duebox.New(type="a.b", about=("account", each), data={"number": n}) for n, each in enumerate(streams)]
+    new = [duebox.NewEvent(type="a.b", about=("account", each), data={"number": n}) for n, each in enumerate(streams)]
     return duebox.emit_many(new)
 
 
@@ -103,7 +103,7 @@ def test_a_redriven_dead_letter_goes_first_and_then_the_next(it):
     lease = a_lease()
     (head,) = claim_and_promote(lease)
     finish(lease, head, Dead(ValueError()))
-    assert dead.redrive("default", [head.id], note="again") == [head.id]
+    assert operations.retry("default", [head.id], note="again").ids == [head.id]
     (again,) = claim_and_promote(lease)
     assert again.id == head.id
     finish(lease, again)

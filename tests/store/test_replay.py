@@ -15,8 +15,8 @@ from django.utils import timezone
 import duebox
 from duebox.exceptions import InvalidReplay
 from duebox.ids import uuid7
-from duebox.models import Attempt, Delivery, Endpoint, Event
-from duebox.store import dead, handed_over, replay
+from duebox.models import Attempt, Delivery, Event, WebhookEndpoint
+from duebox.store import handed_over, operations, replay
 from duebox.store.handed_over import Sent
 from duebox.store.replay import Manner
 from duebox.store.webhooks import disable, fan_out
@@ -68,7 +68,7 @@ def hooks(settings, declare):
     }
 
     def endpoint(organization, *types):
-        return Endpoint.objects.create(
+        return WebhookEndpoint.objects.create(
             organization=organization, url="https://example.com/", types=list(types) or ["*"], secret="encrypted"
         )
 
@@ -152,8 +152,8 @@ def test_a_new_handler_gets_what_it_has_missed_and_nothing_twice(seen, on, since
     drain()
     assert replay.missing(to="shop.late", since=since, manner=Manner(dry_run=True)).added == 5
     assert not Delivery.objects.exists()
-    assert replay.missing(to="shop.late", since=since).as_dict() == {"added": 5, "redriven": 0, "still_open": 0}
-    assert replay.missing(to="shop.late", since=since).as_dict() == {"added": 0, "redriven": 0, "still_open": 0}
+    assert replay.missing(to="shop.late", since=since).as_dict() == {"added": 5, "retried": 0, "still_open": 0}
+    assert replay.missing(to="shop.late", since=since).as_dict() == {"added": 0, "retried": 0, "still_open": 0}
     drain()
     assert sorted(event.id for event in late) == sorted(fact.id for fact in facts)
     assert replay.missing(to="shop.late", since=since).added == 0
@@ -200,7 +200,7 @@ def test_bulk_sends_all_of_a_time_again_but_leaves_alone_what_is_open(seen, sinc
     until = timezone.now() + timedelta(seconds=1)
     assert replay.bulk(to="shop.mirror", since=since, until=until).as_dict() == {
         "added": 3,
-        "redriven": 0,
+        "retried": 0,
         "still_open": 1,
     }
     drain()
@@ -276,10 +276,10 @@ def test_what_failed_since_then_is_recovered(on, since):
     facts = [paid(number) for number in range(4)]
     drain(raises=False)
     ids = list(Delivery.objects.order_by("id").values_list("id", flat=True))
-    dead.park("default", ids[:1], note="aside")
+    operations.park("default", ids[:1], note="aside")
     Delivery.objects.filter(id=ids[3]).update(died_at=since - timedelta(days=1))
-    assert replay.recover(to="shop.moody", since=since, manner=Manner(dry_run=True)).redriven == 3
-    assert replay.recover(to="shop.moody", since=since, manner=Manner(by="ann")).redriven == 3
+    assert replay.recover(to="shop.moody", since=since, manner=Manner(dry_run=True)).retried == 3
+    assert replay.recover(to="shop.moody", since=since, manner=Manner(by="ann")).retried == 3
     healthy.append(None)
     drain()
     assert sorted(healthy[1:]) == [fact.id for fact in facts[:3]]
@@ -299,7 +299,7 @@ def test_what_an_endpoint_missed_while_it_was_disabled_is_recovered_once(hooks, 
     assert Attempt.objects.filter(subscriber=name, outcome="discarded").count() == 2
     with pytest.raises(InvalidReplay, match="is disabled; enable it first"):
         replay.recover(to=name, since=since)
-    Endpoint.objects.update(disabled_at=None, disabled_reason="")
+    WebhookEndpoint.objects.update(disabled_at=None, disabled_reason="")
     assert replay.recover(to=name, since=since, manner=Manner(dry_run=True)).added == 2
     assert replay.recover(to=name, since=since).added == 2
     assert replay.recover(to=name, since=since).added == 0
@@ -344,7 +344,7 @@ def test_an_event_that_is_not_public_is_refused_with_its_public_twin(hooks):
     endpoint = hooks("7")
     twin = Event.objects.get(type="public.order.paid")
     for name in (f"to:hooks/{endpoint.pk}", "fan-out:hooks"):
-        said = f"send the public twin of order.paid: manage.py duebox replay resend {twin.id} --to {name}"
+        said = f"send the public twin of order.paid: manage.py duebox events replay resend {twin.id} --to {name}"
         with pytest.raises(InvalidReplay, match=f"{name}' takes public events only; {said}$"):
             replay.resend(fact.id, to=name)
         with pytest.raises(
@@ -374,7 +374,7 @@ def test_what_the_fan_out_has_still_to_do_is_not_done_by_a_replay_as_well(hooks,
     endpoint = hooks("7")
     paid(1)
     name = f"to:hooks/{endpoint.pk}"
-    assert replay.missing(to=name, since=since).as_dict() == {"added": 0, "redriven": 0, "still_open": 1}
+    assert replay.missing(to=name, since=since).as_dict() == {"added": 0, "retried": 0, "still_open": 1}
     Delivery.objects.filter(subscriber="fan-out:hooks").delete()
     fan_out("default", "hooks", [str(Event.objects.get(type="public.order.paid").id)])
     assert replay.missing(to=name, since=since).still_open == 1

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, connections, transaction
 import duebox
 from duebox import clock
 from duebox.fact import FactRow
-from duebox.models import Delivery, Event, Schedule, Trail
+from duebox.models import Delivery, Event, Schedule, ScheduleLog
 from duebox.store import leases, schedules
 from duebox.store.deliveries import seconds_to_next
 from duebox.store.schedules import NextStep, Route, ScheduleRow, TrailLine
@@ -20,6 +20,7 @@ from tests.support import a_lease, expire
 
 pytestmark = pytest.mark.django_db
 
+ANN = '{"id": "ann", "type": "user"}'
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 ONE = "00000000-0000-7000-8000-000000000001"
@@ -30,7 +31,8 @@ def a_row(key="it", due_at=NOON, **changes):
     values = dict.fromkeys(ScheduleRow._fields, "")
     values |= {
         "key": key, "status": "scheduled", "due_at": due_at, "occurrence": "2026-06-01T12:00", "zone": "UTC",
-        "remaining": None, "intent": "{}", "type": "bell.rung", "version": 1, "data": "{}", "metadata": "{}",
+        "remaining": None, "actor": None, "intent": "{}", "type": "bell.rung", "version": 1, "data": "{}",
+        "metadata": "{}",
     }  # fmt: skip
     return ScheduleRow(**{**values, **changes})
 
@@ -46,8 +48,8 @@ def a_step(row, **changes):
 def a_fact(id=ONE, key=None, **changes):
     values = dict.fromkeys(FactRow._fields, "")
     values |= {
-        "id": id, "type": "bell.rung", "version": 1, "occurred": NOON.timestamp(), "causation": None, "key": key,
-        "data": '{"a": 1}', "metadata": "{}",
+        "id": id, "type": "bell.rung", "version": 1, "occurred": NOON.timestamp(), "causation": None, "actor": None,
+        "key": key, "data": '{"a": 1}', "metadata": "{}",
     }  # fmt: skip
     return FactRow(**{**values, **changes})
 
@@ -71,11 +73,23 @@ def test_the_same_key_replaces_everything_but_what_has_been():
     schedules.write("default", [a_row(plan="p", type="bell.rung", remaining=3)], now=NOON)
     first = stored().id
     schedules.fire("default", [a_step(stored(), status="scheduled", due_at=NOON + HOUR, fired="x")], [], [], now=NOON)
-    again = a_row(due_at=NOON + 2 * HOUR, type="gong.struck", zone="Asia/Tokyo", data='{"b": 2}', actor="user:1")
+    again = a_row(
+        due_at=NOON + 2 * HOUR,
+        type="gong.struck",
+        zone="Asia/Tokyo",
+        data='{"b": 2}',
+        actor='{"id": "1", "type": "user"}',
+    )
     schedules.write("default", [again], now=NOON + HOUR)
     row = stored()
     assert row.id == first
-    assert (row.type, row.zone, row.data, row.actor, row.plan) == ("gong.struck", "Asia/Tokyo", {"b": 2}, "user:1", "")
+    assert (row.type, row.zone, row.data, row.actor, row.plan) == (
+        "gong.struck",
+        "Asia/Tokyo",
+        {"b": 2},
+        {"type": "user", "id": "1"},
+        "",
+    )
     assert (row.due_at, row.remaining, row.revision) == (NOON + 2 * HOUR, None, 3)
     assert (row.fired, row.fired_at, row.created_at, row.updated_at) == ("x", NOON, NOON, NOON + HOUR)
 
@@ -143,26 +157,26 @@ def test_a_row_that_was_changed_meanwhile_is_left_alone():
 def test_what_is_due_is_known_to_the_instant_the_oldest_first():
     schedules.write("default", [a_row(key, due_at=NOON + n * SECOND) for n, key in enumerate("cab")])
     duebox.schedule("bell.rung", at=NOON + 100 * 365 * 24 * HOUR, key="far")
-    assert [row.key for row in schedules.due("default", 10, now=NOON - timedelta.resolution)] == []
-    assert [row.key for row in schedules.due("default", 10, now=NOON)] == ["c"]
-    assert [row.key for row in schedules.due("default", 10, now=NOON + HOUR)] == ["c", "a", "b"]
-    assert [row.key for row in schedules.due("default", 2, now=NOON + HOUR)] == ["c", "a"]
+    assert [row.key for row in schedules.due("default", 10, now=NOON - timedelta.resolution).rows] == []
+    assert [row.key for row in schedules.due("default", 10, now=NOON).rows] == ["c"]
+    assert [row.key for row in schedules.due("default", 10, now=NOON + HOUR).rows] == ["c", "a", "b"]
+    assert [row.key for row in schedules.due("default", 2, now=NOON + HOUR).rows] == ["c", "a"]
 
 
 def test_what_rests_or_is_over_is_not_due():
     schedules.write("default", [a_row(status, status=status, due_at=None) for status in ("paused", "cancelled")])
-    assert schedules.due("default", 10, now=NOON) == []
+    assert schedules.due("default", 10, now=NOON).rows == []
     assert schedules.ahead("default", 10, seconds=10**9) == []
 
 
 def test_a_due_row_carries_what_firing_needs():
     given = a_row(
         plan="p", remaining=3, marks="m", local_time="l", zone_rules="r", tz_release="t", version=2, organization="7",
-        aggregate_type="bell", aggregate_id="1", correlation_id="c", actor="a", intent='{"a": 1}', data='{"b": 2}',
+        aggregate_type="bell", aggregate_id="1", correlation_id="c", actor=ANN, intent='{"a": 1}', data='{"b": 2}',
         metadata='{"c": 3}',
     )  # fmt: skip
     schedules.write("default", [given])
-    [row] = schedules.due("default", 1, now=NOON)
+    [row] = schedules.due("default", 1, now=NOON).rows
     assert (row.id, row.revision, row.fired) == (stored().id, 1, "")
     assert {name: getattr(row, name) for name in ScheduleRow._fields if name != "status"} == {
         name: value for name, value in given._asdict().items() if name != "status"
@@ -182,7 +196,7 @@ def test_what_comes_soon_is_neither_due_nor_far():
 def test_two_workers_take_different_rows_and_looking_ahead_takes_none(elsewhere):
     schedules.write("default", [a_row("a"), a_row("b", due_at=NOON + SECOND)])
     with transaction.atomic():
-        assert [row.key for row in schedules.due("default", 1, now=NOON + HOUR)] == ["a"]
+        assert [row.key for row in schedules.due("default", 1, now=NOON + HOUR).rows] == ["a"]
         other = elsewhere.execute("SELECT key FROM duebox_schedule ORDER BY due_at FOR UPDATE SKIP LOCKED").fetchall()
         assert other == [("b",)]
         elsewhere.rollback()
@@ -247,7 +261,7 @@ def test_what_is_not_scheduled_any_more_does_not_fire_whatever_its_revision(stat
 
 
 def test_an_occurrence_whose_event_exists_fires_no_second_one_but_goes_on():
-    duebox.emit("bell.rung", key="it/x")
+    duebox.emit("bell.rung", idempotency_key="it/x")
     schedules.write("default", [a_row()])
     row = stored()
     found = schedules.fire(
@@ -297,7 +311,7 @@ def test_the_trail_keeps_every_line_as_it_was_told():
         TrailLine("swept", "sweep", run="r1", event_id=ONE),
     ]
     schedules.tell("default", lines, now=NOON)
-    moved, swept = Trail.objects.order_by("id")
+    moved, swept = ScheduleLog.objects.order_by("id")
     assert (moved.what, moved.source, moved.occurrence, moved.at) == ("moved", "it", "x", NOON)
     assert (moved.aggregate_type, moved.aggregate_id, moved.event_id) == ("bell", "1", None)
     assert (moved.due_before, moved.due_after, moved.note) == (NOON, NOON + HOUR, 'because "of" {this}')
@@ -312,8 +326,8 @@ def test_nothing_to_tell_asks_nothing(django_assert_num_queries):
 
 def test_the_trail_cannot_be_changed():
     schedules.tell("default", [TrailLine("moved", "it")])
-    with pytest.raises(Exception, match=r"duebox_trail|append"), transaction.atomic():
-        Trail.objects.update(note="never happened")
+    with pytest.raises(Exception, match=r"duebox_schedule_log|append"), transaction.atomic():
+        ScheduleLog.objects.update(note="never happened")
 
 
 # Wake
@@ -392,7 +406,7 @@ def test_everything_works_with_parameters_bound_by_the_server(on, monkeypatch):
     connections["other"].close()
     monkeypatch.setitem(connections["other"].settings_dict, "OPTIONS", {"server_side_binding": True})
     heard = []
-    on("bell.rung", name="it")(lambda event: heard.append(event.key))
+    on("bell.rung", name="it")(lambda event: heard.append(event.idempotency_key))
     try:
         with travel(NOON) as trip:
             duebox.schedule("bell.rung", {"a": 1}, repeat=daily("13:00"), zone="UTC", key="it", using="other")

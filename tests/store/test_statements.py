@@ -6,15 +6,15 @@ import pytest
 from django.db import ProgrammingError, connections
 
 import duebox
-from duebox.store import dead, leases
+from duebox.store import leases, operations
 from duebox.store.deliveries import seconds_to_next
 from duebox.store.statements import number_array, run, statement, text_array
 from duebox.testing import drain
 
 
 def test_a_statement_is_loaded_without_its_comments():
-    assert "--" not in statement("claim")
-    assert "FOR UPDATE OF d SKIP LOCKED" in statement("claim")
+    assert "--" not in statement("outside_claim")
+    assert "FOR UPDATE OF d SKIP LOCKED" in statement("outside_claim")
 
 
 def test_a_statement_that_does_not_exist_is_an_error():
@@ -45,13 +45,16 @@ def test_everything_works_with_parameters_bound_by_the_server(on, monkeypatch):
 
     try:
         for number, what in enumerate(("fine", "later", "no")):
-            duebox.emit("a.b", {"what": what}, about=("x", number), key=what, using="other")
-        again = [duebox.New(type="a.b", data={"what": what}, about=("x", 0), key=what) for what in ("fine", "fresh")]
+            duebox.emit("a.b", {"what": what}, about=("x", number), idempotency_key=what, using="other")
+        again = [
+            duebox.NewEvent(type="a.b", data={"what": what}, about=("x", 0), idempotency_key=what)
+            for what in ("fine", "fresh")
+        ]
         assert [fact.created for fact in duebox.emit_many(again, using="other")] == [False, True]
         drained = drain(using="other", raises=False)
         assert (drained.delivered, drained.dead, drained.tally.snoozed) == (2, 1, 1)
-        (letter,) = dead.find("other")
-        assert dead.redrive("other", [letter.id], note="again") == [letter.id]
+        (letter,) = operations.find("other", states=["dead"])
+        assert operations.retry("other", [letter.id], note="again").ids == [letter.id]
         leases.rescue("other", 3, always=True)
         assert seconds_to_next("other", ["it"]).delivery > 80_000
     finally:

@@ -18,7 +18,7 @@ from duebox.store.schedules import DueSchedule, NextStep, ScheduleRow
 from duebox.when import WhenError
 
 NOTHING = dict.fromkeys(FactRow._fields, "")
-EVENT = FactRow(**{**NOTHING, "type": "vector.played", "version": 1, "data": "{}", "metadata": "{}"})
+EVENT = FactRow(**{**NOTHING, "type": "vector.played", "actor": None, "version": 1, "data": "{}", "metadata": "{}"})
 
 
 class World:

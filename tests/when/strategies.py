@@ -117,6 +117,7 @@ rules: st.SearchStrategy[Rule] = st.one_of(
     wall_rules,
     st.builds(once, starts),
     st.builds(every, hours=st.integers(1, 100), minutes=st.integers(0, 59)),
+    st.builds(every, seconds=st.integers(1, 200)),
     st.builds(rrule, rrule_texts, start=starts, leap=leaps),
 )
 

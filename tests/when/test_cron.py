@@ -64,7 +64,7 @@ def test_the_hour_field_decides_the_clock(expression, clock):
 
 
 def test_day_of_month_or_day_of_week():
-    table = Timetable(rule=cron("0 0 13 * 5"))
+    table = Timetable(rule=cron("0 0 13 * 5"), zone="UTC")
     found = islice(upcoming(table, datetime(2026, 2, 1, tzinfo=UTC)), 3)
     assert [one.nominal.day for one in found] == [6, 13, 20]
 
@@ -103,3 +103,8 @@ def test_elapsed_cron_is_every_instant_whose_local_minute_matches(drawn, express
 
 def _shows(local, expression):
     return not local.second and next(CronSim(expression, local - timedelta(minutes=1))) == local
+
+
+def test_a_number_with_more_digits_than_python_reads_is_refused():
+    with pytest.raises(InvalidRule, match="digits"):
+        cron(f"*/{'9' * 5000} * * * *")

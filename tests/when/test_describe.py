@@ -47,6 +47,8 @@ START = datetime(2026, 1, 31, 9)
         ),
         (every(hours=6), "Every 6 hours."),
         (every(minutes=90), "Every 90 minutes."),
+        (every(seconds=30), "Every 30 seconds."),
+        (every(seconds=1), "Every second."),
         (every(days=1, anchor=datetime(2026, 1, 1, tzinfo=UTC)), "Every day from 2026-01-01 at 00:00 UTC."),
         (cron("30 9 * * MON-FRI"), "At 09:30 on Monday through Friday, UTC time."),
         (rrule("FREQ=WEEKLY", start=START), "Every week on Saturday at 09:00, UTC time."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from duebox.when import (
     anniversary,
     daily,
     every,
+    is_spent,
     monthly,
     next_after,
     once,
@@ -97,7 +98,7 @@ def test_a_date_moved_into_the_next_month_is_found_on_that_very_day():
 
 
 def test_a_moved_date_is_marked():
-    table = Timetable(rule=monthly(31, at="09:00"))
+    table = Timetable(rule=monthly(31, at="09:00"), zone="UTC")
     assert [one.moved for one in islice(upcoming(table, NOW), 2)] == [None, Moved.LEAP]
 
 
@@ -112,7 +113,7 @@ def test_a_birthday_is_known_by_its_year_and_comes_back_to_feb_29():
 
 
 def test_the_day_of_birth_is_no_birthday():
-    table = Timetable(rule=anniversary("2026-05-01", at="09:00"))
+    table = Timetable(rule=anniversary("2026-05-01", at="09:00"), zone="UTC")
     assert next_after(table, NOW).key == "2027"
 
 
@@ -124,9 +125,42 @@ def test_an_interval_is_counted_from_its_anchor_in_real_time():
     assert found.key == found.instant.strftime("%Y-%m-%dT%H:%MZ")
 
 
+def test_an_interval_may_be_as_short_as_a_second_and_does_not_care_for_changes_of_clocks():
+    just_before = datetime(2026, 3, 8, 6, 59, 59, tzinfo=UTC)  # in New York clocks go from 02:00 to 03:00
+    for rule, step in ((every(seconds=30), 30), (every(timedelta(seconds=1)), 1), (every(minutes=1, seconds=15), 75)):
+        found = [
+            one.instant for one in islice(upcoming(Timetable(rule=rule, zone="America/New_York"), just_before), 90)
+        ]
+        assert {after - before for before, after in pairwise(found)} == {timedelta(seconds=step)}
+        assert (found[0] - datetime(1970, 1, 1, tzinfo=UTC)) % timedelta(seconds=step) == timedelta(0)
+
+
+def test_of_a_short_interval_what_comes_before_the_last_one_fired_is_spent_and_what_follows_is_not():
+    keys = [one.key for one in islice(upcoming(Timetable(rule=every(seconds=20), zone="UTC"), NOW), 40)]
+    for at, fired in enumerate(keys):
+        assert [is_spent(key, fired) for key in keys] == [True] * (at + 1) + [False] * (len(keys) - at - 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: every(timedelta(milliseconds=500)), "more often than once a second"),
+        (lambda: every(), "is not an interval; .* every\\(seconds=30\\)"),
+        (lambda: every(seconds=0), "is not an interval"),
+        (lambda: every(seconds=-1), "is not an interval"),
+        (lambda: every(timedelta(seconds=1.5)), "is not a whole number of seconds"),
+        (lambda: every(30), r"every\(30\) .* pass a timedelta, or every\(seconds=30\)"),
+        (lambda: every(timedelta(seconds=30), seconds=1), "both a timedelta and units"),
+    ],
+)
+def test_an_interval_that_cannot_be_kept_is_refused_with_the_repair(wrong, told):
+    with pytest.raises(InvalidRule, match=told):
+        wrong()
+
+
 def test_nothing_happens_before_the_anchor():
     anchor = datetime(2026, 6, 1, tzinfo=UTC)
-    assert next_after(Timetable(rule=every(days=1, anchor=anchor)), NOW).instant == anchor
+    assert next_after(Timetable(rule=every(days=1, anchor=anchor), zone="UTC"), NOW).instant == anchor
 
 
 @pytest.mark.parametrize(

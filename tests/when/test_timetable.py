@@ -13,11 +13,13 @@ from duebox.when import (
     InvalidRule,
     Moved,
     Timetable,
+    UnknownZone,
     WhenError,
     anniversary,
     between,
     cron,
     daily,
+    describe,
     every,
     monthly,
     next_after,
@@ -37,7 +39,7 @@ def days_of(table, count, after=NOW):
 
 def test_a_start_is_inclusive_and_an_end_is_not():
     start, end = datetime(2026, 2, 1, 9, tzinfo=UTC), datetime(2026, 2, 3, 9, tzinfo=UTC)
-    assert days_of(Timetable(rule=daily("09:00"), start=start, end=end), 9) == ["02-01", "02-02"]
+    assert days_of(Timetable(rule=daily("09:00"), start=start, end=end, zone="UTC"), 9) == ["02-01", "02-02"]
 
 
 def test_naive_bounds_are_local():
@@ -48,24 +50,49 @@ def test_naive_bounds_are_local():
 
 
 def test_a_start_far_ahead_is_reached_without_walking():
-    table = Timetable(rule=cron("* * * * *"), start=datetime(2400, 1, 1))
+    table = Timetable(rule=cron("* * * * *"), start=datetime(2400, 1, 1), zone="UTC")
     assert next_after(table, NOW).instant == datetime(2400, 1, 1, tzinfo=UTC)
 
 
 def test_remaining_is_how_many_more():
-    assert days_of(Timetable(rule=daily("09:00"), remaining=2), 9) == ["01-01", "01-02"]
-    assert next_after(Timetable(rule=daily("09:00"), remaining=0), NOW) is None
+    assert days_of(Timetable(rule=daily("09:00"), remaining=2, zone="UTC"), 9) == ["01-01", "01-02"]
+    assert next_after(Timetable(rule=daily("09:00"), remaining=0, zone="UTC"), NOW) is None
+
+
+def test_a_timetable_without_a_zone_is_not_asked_for_occurrences():
+    table = Timetable(rule=daily("09:00"))
+    for ask in (
+        lambda: next_after(table, NOW),
+        lambda: next_after(Timetable(rule=anniversary("1990-06-01", at="09:00")), NOW),
+        lambda: next(between(table, NOW, NOW + timedelta(days=2))),
+        lambda: next(upcoming(table, NOW)),
+    ):
+        with pytest.raises(UnknownZone, match=r"^No zone is given; name one, such as zone='Europe/London'\.$"):
+            ask()
+
+
+def test_a_timetable_without_a_zone_takes_one_and_one_with_a_zone_keeps_it():
+    table = Timetable(rule=daily("09:00"), fold="both")
+    assert table.zone == ""
+    assert table.or_in("Asia/Tokyo") == Timetable(rule=daily("09:00"), zone="Asia/Tokyo", fold="both")
+    assert table.or_in("Asia/Tokyo").or_in("Europe/London").zone == "Asia/Tokyo"
+
+
+def test_a_timetable_without_a_zone_is_described_and_stored_as_it_is():
+    table = Timetable(rule=daily("09:00"))
+    assert describe(table) == "Every day at 09:00."
+    assert Timetable.from_dict(table.to_dict()) == table
 
 
 def test_between_is_half_open():
-    table = Timetable(rule=daily("09:00"))
+    table = Timetable(rule=daily("09:00"), zone="UTC")
     nine = datetime(2026, 1, 1, 9, tzinfo=UTC)
     assert [one.instant for one in between(table, nine, nine + timedelta(days=1))] == [nine]
 
 
 def test_a_span_that_ends_before_it_starts_is_refused():
     with pytest.raises(WhenError, match="swap them"):
-        between(Timetable(rule=daily("09:00")), NOW, NOW - timedelta(days=1))
+        between(Timetable(rule=daily("09:00"), zone="UTC"), NOW, NOW - timedelta(days=1))
 
 
 def test_the_ends_of_time_are_no_trouble():
@@ -77,17 +104,19 @@ def test_the_ends_of_time_are_no_trouble():
 
 @pytest.mark.parametrize("rule", [daily("23:30"), weekly("sun", at="09:00"), monthly(31, at="09:00", leap="forward")])
 def test_rules_end_with_the_calendar(rule):
-    found = list(between(Timetable(rule=rule), datetime(9998, 11, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)))
+    found = list(
+        between(Timetable(rule=rule, zone="UTC"), datetime(9998, 11, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    )
     assert found[-1].nominal.year in (9998, 9999)
 
 
 def test_closed_days_are_skipped():
-    table = Timetable(rule=daily("09:00"), calendar="weekdays")
+    table = Timetable(rule=daily("09:00"), calendar="weekdays", zone="UTC")
     assert days_of(table, 4) == ["01-01", "01-02", "01-05", "01-06"]
 
 
 def test_closed_days_move_forward_and_keep_their_name():
-    table = Timetable(rule=monthly(1, at="09:00"), calendar="weekdays", closed="forward")
+    table = Timetable(rule=monthly(1, at="09:00"), calendar="weekdays", closed="forward", zone="UTC")
     found = list(islice(upcoming(table, NOW), 3))
     assert [one.instant.strftime("%m-%d") for one in found] == ["01-01", "02-02", "03-02"]
     assert [one.key for one in found] == ["2026-01-01T09:00", "2026-02-01T09:00", "2026-03-01T09:00"]
@@ -95,12 +124,12 @@ def test_closed_days_move_forward_and_keep_their_name():
 
 
 def test_closed_days_move_backward():
-    table = Timetable(rule=monthly(-1, at="09:00"), calendar="weekdays", closed="backward")
+    table = Timetable(rule=monthly(-1, at="09:00"), calendar="weekdays", closed="backward", zone="UTC")
     assert days_of(table, 3) == ["01-30", "02-27", "03-31"]
 
 
 def test_days_moved_onto_an_open_one_fire_once_under_the_open_days_name():
-    table = Timetable(rule=daily(("09:00", "17:00")), calendar="weekdays", closed="forward")
+    table = Timetable(rule=daily(("09:00", "17:00")), calendar="weekdays", closed="forward", zone="UTC")
     found = list(islice(upcoming(table, datetime(2026, 1, 2, 20, tzinfo=UTC)), 3))
     assert [one.key for one in found] == ["2026-01-05T09:00", "2026-01-05T17:00", "2026-01-06T09:00"]
 
@@ -115,7 +144,7 @@ def test_a_series_with_closed_days_is_the_same_wherever_it_is_entered(closed):
 
 def test_public_holidays_come_from_an_optional_package():
     pytest.importorskip("holidays")
-    table = Timetable(rule=daily("09:00"), calendar="holidays:US")
+    table = Timetable(rule=daily("09:00"), calendar="holidays:US", zone="UTC")
     assert days_of(table, 2, datetime(2026, 7, 1, 12, tzinfo=UTC)) == ["07-02", "07-06"]
 
 
@@ -125,14 +154,14 @@ def test_a_calendar_of_ones_own_is_known_by_its_name():
             return day.month == 5
 
     register_calendar("may", OpenInMayOnly)
-    assert days_of(Timetable(rule=daily("09:00"), calendar="may"), 1) == ["05-01"]
+    assert days_of(Timetable(rule=daily("09:00"), calendar="may", zone="UTC"), 1) == ["05-01"]
     with pytest.raises(WhenError, match="closed for 31 days"):
-        next_after(Timetable(rule=daily("09:00"), calendar="may", closed="forward"), NOW)
+        next_after(Timetable(rule=daily("09:00"), calendar="may", closed="forward", zone="UTC"), NOW)
 
 
 def test_a_series_that_only_meets_closed_days_is_refused():
     with pytest.raises(WhenError, match="closed day"):
-        next_after(Timetable(rule=weekly("sun", at="09:00"), calendar="weekdays"), NOW)
+        next_after(Timetable(rule=weekly("sun", at="09:00"), calendar="weekdays", zone="UTC"), NOW)
 
 
 def test_a_country_without_public_holidays_is_refused():
@@ -162,7 +191,7 @@ def test_a_crowd_is_spread_evenly_and_each_keeps_its_place():
 
 
 def test_flex_moves_the_instant_and_not_the_key():
-    table = Timetable(rule=daily("09:00"), flex=timedelta(minutes=10))
+    table = Timetable(rule=daily("09:00"), flex=timedelta(minutes=10), zone="UTC")
     found = next_after(table, NOW, seed="a")
     assert found.key == "2026-01-01T09:00"
     assert found.instant == datetime(2026, 1, 1, 9, tzinfo=UTC) + found.spread

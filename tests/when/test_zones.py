@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,12 @@ def test_what_is_no_zone_is_refused(name):
         zones.current().zone(name)
 
 
-def test_the_package_knows_nobody_but_the_standard_library_and_two_others():
+def test_the_package_knows_nobody_but_the_standard_library_two_others_and_the_base_of_all_errors():
     allowed = {*sys.stdlib_module_names, "dateutil", "cronsim"}
     for file in Path(zones.__file__).parent.rglob("*.py"):
         for name in _imported(file):
-            assert name.startswith("duebox.when") or name.split(".")[0] in allowed, f"{file.name} imports {name}"
+            own = name.startswith("duebox.when") or (file.name == "errors.py" and name == "duebox.exceptions")
+            assert own or name.split(".")[0] in allowed, f"{file.name} imports {name}"
 
 
 def _imported(file):
@@ -111,3 +113,19 @@ def _imported(file):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module
+
+
+def test_a_zone_file_that_is_replaced_under_a_running_process_is_read_once_for_rules_and_fingerprint(tmp_path):
+    source = resources.files("tzdata").joinpath("zoneinfo")
+    for name in ("Paris", "Berlin"):
+        (tmp_path / "Europe").mkdir(exist_ok=True)
+        (tmp_path / "Europe" / name).write_bytes(source.joinpath("Europe", name).read_bytes())
+    database = zones.from_folder(tmp_path, release="old")
+    offset = database.zone("Europe/Paris").utcoffset(datetime(2026, 7, 1))
+    before = zones.from_folder(tmp_path, release="old").fingerprint("Europe/Paris")
+
+    (tmp_path / "Europe" / "Paris").write_bytes(source.joinpath("Asia", "Tokyo").read_bytes())
+
+    assert database.zone("Europe/Paris").utcoffset(datetime(2026, 7, 1)) == offset
+    assert database.fingerprint("Europe/Paris") == before
+    assert zones.from_folder(tmp_path, release="new").fingerprint("Europe/Paris") != before

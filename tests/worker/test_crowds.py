@@ -27,7 +27,7 @@ def few_at_a_time(monkeypatch):
 
 
 def emit(count, *keys):
-    duebox.emit_many(duebox.New(type="a.b", about=("account", keys[n % len(keys)])) for n in range(count))
+    duebox.emit_many(duebox.NewEvent(type="a.b", about=("account", keys[n % len(keys)])) for n in range(count))
 
 
 def claim_past(busy, limit=8):
@@ -111,7 +111,8 @@ def test_a_worker_brings_both_to_their_end_in_order(hire, on, few_at_a_time, tra
         seen.append(event.data["n"])
 
     duebox.emit_many(
-        duebox.New(type="a.b", about=("account", keys[n % 2] if n < 200 else n % 10), data={"n": n}) for n in range(300)
+        duebox.NewEvent(type="a.b", about=("account", keys[n % 2] if n < 200 else n % 10), data={"n": n})
+        for n in range(300)
     )
     hire(until_idle=True)
     eventually(lambda: Attempt.objects.filter(outcome="delivered").count() == 300)

@@ -6,7 +6,9 @@ import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.utils import timezone
 
@@ -32,6 +34,26 @@ def deliver(on, handler, **options):
     on("a.b", name="it", **options)(handler)
     duebox.emit("a.b", {"a": 1})
     return drain(raises=False)
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_lost"),
+    [
+        (psycopg.InternalError("received 2 results from command 'COMMIT'"), True),
+        (psycopg.OperationalError("the connection is closed"), True),
+        (psycopg.errors.ProtocolViolation("server conn crashed?"), True),
+        (psycopg.errors.AdminShutdown("terminating connection"), True),
+        (psycopg.errors.UniqueViolation("duplicate key"), False),
+        (psycopg.errors.InternalError_("cache lookup failed"), False),
+        (psycopg.InterfaceError("the cursor is closed"), False),
+    ],
+)
+def test_what_is_the_fault_of_the_connection_uses_up_no_attempt(on, cause, is_lost):
+    def handler(event):
+        raise DatabaseError(str(cause)) from cause
+
+    deliver(on, handler)
+    assert Delivery.objects.get().attempt == (0 if is_lost else 1)
 
 
 def last():
@@ -311,3 +333,56 @@ def test_an_error_on_a_database_that_is_not_the_served_one_is_an_ordinary_failur
 
     deliver(on, fail_elsewhere, atomic=False)
     assert Delivery.objects.get().attempt == 1
+
+
+def answering(answer, how, is_async):
+    """A handler that writes, and then returns or raises an answer."""
+
+    def handler(event):
+        write(event)
+        if how == "raised":
+            raise answer
+        return answer
+
+    async def in_a_loop(event):
+        return await sync_to_async(handler)(event)
+
+    return in_a_loop if is_async else handler
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("atomic", [True, False])
+@pytest.mark.parametrize("how", ["returned", "raised"])
+@pytest.mark.parametrize(
+    ("answer", "outcome", "note"),
+    [
+        (Snooze(timedelta(minutes=10)), "snoozed", ""),
+        (Discard("the member left"), "discarded", "the member left"),
+        (Permanent("no such address"), "dead", "no such address"),
+    ],
+)
+def test_an_answer_may_be_returned_or_raised(on, answer, outcome, note, how, atomic, is_async):
+    deliver(on, answering(answer, how, is_async), atomic=atomic)
+    assert last().outcome == outcome
+    assert note in last().note
+    assert Delivery.objects.filter(attempt=0).exists() == (outcome == "snoozed")
+    kept = not atomic or how == "returned"
+    assert Effect.objects.count() == int(kept)
+
+
+def test_a_death_by_a_returned_permanent_is_told_like_any_other(on):
+    told = []
+    on("duebox.delivery.dead", name="told")(told.append)
+    deliver(on, lambda event: Permanent("no such address"))
+    assert len(told) == 1
+
+
+def test_an_answer_that_is_caught_as_an_exception_and_raised_again_keeps_its_meaning(on):
+    def handler(event):
+        try:
+            raise Discard("too late")
+        except Exception as error:
+            raise error
+
+    deliver(on, handler)
+    assert last().note == "too late"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 def test_everything_that_is_due_is_delivered_and_no_lease_stays_behind(on):
     seen = []
     on("a.*", name="it")(lambda event: seen.append(event.data["number"]))
-    duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(250))
+    duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": number}) for number in range(250))
     assert drain().delivered == 250
     assert seen == list(range(250))
     assert not Delivery.objects.exists()
@@ -48,7 +48,7 @@ def test_handlers_that_feed_themselves_are_stopped_at_the_limit_with_a_hint(on):
 
 def test_the_limit_may_be_reached_exactly(on):
     on("a.b", name="it")(lambda event: None)
-    duebox.emit_many([duebox.New(type="a.b")] * 5)
+    duebox.emit_many([duebox.NewEvent(type="a.b")] * 5)
     assert drain(limit=5).delivered == 5
 
 
@@ -58,7 +58,7 @@ def test_errors_and_counts_are_kept(on):
         raise {0: ValueError, 1: duebox.Permanent}[event.data["number"]]
 
     on("a.c", name="other")(lambda event: None)
-    duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(2))
+    duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": number}) for number in range(2))
     duebox.emit("a.c")
     drained = drain()
     assert [type(error) for error in drained.errors] == [ValueError, duebox.Permanent]
@@ -104,7 +104,7 @@ def test_a_handler_that_ends_the_process_gives_back_what_was_claimed(on):
     def handler(event):
         raise KeyboardInterrupt
 
-    duebox.emit_many([duebox.New(type="a.b")] * 3)
+    duebox.emit_many([duebox.NewEvent(type="a.b")] * 3)
     with pytest.raises(KeyboardInterrupt):
         drain()
     assert set(Delivery.objects.values_list("lease", "attempt")) == {(None, 0)}

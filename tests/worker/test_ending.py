@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def emit_many(count, type="a.b"):
-    return duebox.emit_many(duebox.New(type=type, data={"number": n}) for n in range(count))
+    return duebox.emit_many(duebox.NewEvent(type=type, data={"number": n}) for n in range(count))
 
 
 def all_done():
@@ -136,7 +136,7 @@ def test_what_was_taken_ahead_and_given_back_does_not_run_here_any_more(hire, on
     on("a.c", name="outside", atomic=False)(lambda event: ran.append(event.id))
     worker = hire()
     worker.crew.paces["quick"] = 0.001  # so that it looks for others that could share its transaction
-    duebox.emit_many([duebox.New(type="a.b", data={"number": 0}), duebox.New(type="a.c")])
+    duebox.emit_many([duebox.NewEvent(type="a.b", data={"number": 0}), duebox.NewEvent(type="a.c")])
     assert hooked.wait(10)
     worker.stop()
     eventually(nobody_works)

@@ -35,7 +35,7 @@ def together(on, handler, *, count=3, at_once=None, **options):
     """Claims `count` deliveries, numbered from 0, and runs them as a handler thread does: a group that falls apart
     takes no more from the queue, and the next group goes on there. `at_once` takes many of them."""
     on("a.b", name="it", **options)(handler)
-    duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(count))
+    duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": number}) for number in range(count))
     claims = claims_of(a_lease(), "it")
     assert len(claims) == count
     queue = iter([(claim, replace(by_name()["it"], together=at_once)) for claim in claims])
@@ -185,6 +185,19 @@ def test_different_outcomes_are_settled_together(on):
     assert sorted(Attempt.objects.values_list("outcome", flat=True)) == ["delivered", "discarded", "snoozed"]
 
 
+def test_one_that_raises_an_answer_is_undone_alone_and_has_not_failed(on):
+    def handler(event):
+        write(event)
+        if event.data["number"] == 1:
+            raise Snooze(timedelta(minutes=1))
+
+    ended = together(on, handler)
+    assert [type(end.outcome) for end in ended].count(Snooze) == 1
+    assert written() == [0, 2]
+    assert Attempt.objects.filter(outcome="snoozed").count() == 1
+    assert Delivery.objects.get().attempt == 0
+
+
 def test_a_permanent_error_is_a_dead_letter_of_its_own(on):
     def handler(event):
         if event.data["number"] == 2:
@@ -320,7 +333,7 @@ def test_what_many_do_at_once_and_fails_is_done_by_each_alone(on):
 
 def test_those_that_were_given_back_meanwhile_do_not_run_again_one_by_one(on):
     on("a.b", name="it")(write)
-    duebox.emit_many(duebox.New(type="a.b", data={"number": number}) for number in range(3))
+    duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": number}) for number in range(3))
 
     def at_once(facts, using):
         raise ValueError

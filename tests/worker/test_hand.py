@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 import duebox
 from duebox.models import Attempt, Delivery, Event
@@ -18,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def emit_many(count, **options):
-    return duebox.emit_many(duebox.New(type="a.b", data={"number": n}, **options) for n in range(count))
+    return duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": n}, **options) for n in range(count))
 
 
 def all_done():
@@ -169,3 +171,129 @@ def test_sys_exit_in_a_handler_does_not_end_its_thread(hire, on):
     hire(threads=1)
     eventually(lambda: Attempt.objects.filter(outcome="delivered").count() == 15)
     eventually(lambda: Attempt.objects.filter(outcome="retried").count() == 5)
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_what_goes_wrong_outside_of_the_handler_waits_is_in_the_history_and_ends_as_a_dead_letter(
+    hire, on, caplog, monkeypatch, atomic
+):
+    def fail(*arguments, **options):
+        raise RuntimeError("a mistake in Duebox")
+
+    monkeypatch.setattr("duebox.worker.hand.perform", fail)
+    on("a.b", name="it", atomic=atomic)(lambda event: None)
+    emit_many(1)
+    hire()
+    first = eventually(lambda: Attempt.objects.first())
+    assert (first.outcome, first.number) == ("retried", 1)
+    assert "RuntimeError: a mistake in Duebox" in first.note
+    assert Delivery.objects.get().due_at > timezone.now() + timedelta(seconds=30)
+    Delivery.objects.update(attempt=3, due_at=timezone.now())
+    eventually(lambda: Delivery.objects.filter(status="dead").exists())
+    assert Attempt.objects.count() == 2
+    assert "delivery could not be run" in caplog.text
+
+
+def test_neighbours_that_share_a_transaction_wait_too_when_something_goes_wrong_outside_of_them(hire, on, monkeypatch):
+    on("a.b", name="it")(lambda event: None)
+    hire(threads=1).crew.paces["it"] = 0.001
+
+    def fail(*arguments, **options):
+        raise RuntimeError("a mistake in Duebox")
+
+    monkeypatch.setattr("duebox.worker.hand.perform_together", fail)
+    emit_many(3)
+    eventually(lambda: Attempt.objects.filter(outcome="retried").count() == 3)
+    assert set(Delivery.objects.values_list("attempt", "lease")) == {(1, None)}
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_handler_that_deletes_its_own_delivery_has_failed(hire, on, count):
+    """Or it would run for ever: what it did is rolled back, since it cannot be settled."""
+
+    @on("a.b", name="it")
+    def handler(event):
+        if event.data["number"] == count - 1:
+            Delivery.objects.filter(event_id=event.id).delete()
+
+    emit_many(count)
+    hire(threads=1)
+    eventually(lambda: Attempt.objects.filter(outcome="retried").exists())
+    eventually(lambda: Delivery.objects.filter(lease=None).count() == 1)
+    assert Attempt.objects.filter(outcome="delivered").count() == count - 1
+    assert "The handler deleted its own delivery" in Attempt.objects.get(outcome="retried").note
+
+
+def test_a_failed_attempt_is_logged_with_its_traceback_and_its_event(hire, on, caplog):
+    @on("a.b", name="it")
+    def handler(event):
+        raise ValueError("no luck")
+
+    (fact,) = duebox.emit_many([duebox.NewEvent(type="a.b", data={"secret": "do not log me"})])
+    hire()
+    record = eventually(lambda: [each for each in caplog.records if each.message.startswith("attempt failed: ")])[0]
+    assert record.levelno == logging.WARNING
+    assert f"subscriber=it type=a.b event_id={fact.id} attempt=1 took=" in record.message
+    assert "error=ValueError: no luck" in record.message
+    assert record.exc_info[0] is ValueError
+    assert record.exc_info[2] is not None
+    assert record.event_id == str(fact.id)
+    assert "do not log me" not in caplog.text
+
+
+def test_a_dead_letter_is_logged_with_its_traceback(hire, on, caplog):
+    @on("a.b", name="it", retry=0)
+    def handler(event):
+        raise ValueError("no luck")
+
+    emit_many(1)
+    hire()
+    record = eventually(lambda: [each for each in caplog.records if each.message.startswith("dead letter: ")])[0]
+    assert record.levelno == logging.ERROR
+    assert record.exc_info[0] is ValueError
+
+
+def test_each_delivery_is_a_line_at_info(hire, on, caplog):
+    caplog.set_level(logging.INFO, "duebox.worker.deliveries")
+    on("a.b", name="it")(lambda event: None)
+    on("a.b", name="later")(lambda event: duebox.Snooze(timedelta(hours=1)))
+    on("a.b", name="never")(lambda event: duebox.Discard("not needed"))
+    (fact,) = emit_many(1)
+    hire()
+
+    def told():
+        return sorted(each.message for each in caplog.records if each.name == "duebox.worker.deliveries")
+
+    eventually(lambda: len(told()) == 3)
+    delivered, discarded, snoozed = told()
+    event = f"type=a.b event_id={fact.id} attempt=1 took="
+    assert delivered.startswith(f"delivered: subscriber=it {event}")
+    assert discarded.startswith(f"discarded: subscriber=never {event}")
+    assert discarded.endswith(" reason=not needed")
+    assert snoozed.startswith(f"snoozed: subscriber=later {event}")
+    assert snoozed.endswith(" until=1:00:00")
+
+
+def test_the_line_of_each_delivery_can_be_switched_off_alone(hire, on, caplog):
+    caplog.set_level(logging.WARNING, "duebox.worker.deliveries")
+    caplog.set_level(logging.INFO, "duebox.worker")
+    on("a.b", name="it")(lambda event: None)
+    emit_many(1)
+    hire()
+    eventually(all_done)
+    assert "started: mode=worker database=default lease=" in caplog.text
+    assert "delivered: " not in caplog.text
+
+
+def test_a_delivery_on_its_last_chance_does_not_start_under_a_lease_that_was_lost_meanwhile(hire, on, configure):
+    configure(LEASE_SECONDS=1, RESCUE_LIMIT=3)
+    on("a.b", name="it")(lambda event: None)
+    worker = hire(threads=1)
+    before = worker.lease.id
+    with worker.crew.one_suspect_at_a_time:
+        duebox.emit("a.b")
+        Delivery.objects.update(rescues=2)
+        eventually(lambda: Delivery.objects.filter(lease=before).exists())
+        worker.lease.abandon("a test says so")
+    eventually(lambda: Attempt.objects.filter(outcome="delivered").exists())
+    assert Attempt.objects.get(outcome="delivered").lease != before

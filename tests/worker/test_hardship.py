@@ -24,7 +24,7 @@ class Timeout(BaseException):
 
 
 def emit_many(count):
-    return duebox.emit_many(duebox.New(type="a.b", data={"number": n}) for n in range(count))
+    return duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": n}) for n in range(count))
 
 
 def all_done():
@@ -123,7 +123,7 @@ def test_once_heals_strays_and_parked_heads_where_no_worker_runs_for_long(hire, 
     def handler(event):
         pass
 
-    duebox.emit_many(duebox.New(type="a.b", about=("account", n)) for n in range(2))
+    duebox.emit_many(duebox.NewEvent(type="a.b", about=("account", n)) for n in range(2))
     first, second = Delivery.objects.order_by("id")
     Delivery.objects.filter(id=first.id).update(lease=9_999_999)
     Delivery.objects.filter(id=second.id).update(status="waiting")

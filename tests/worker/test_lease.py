@@ -100,3 +100,10 @@ def test_the_clock_follows_the_database():
     clock = Clock()
     clock.set(1_000.0, time.perf_counter())
     assert 1_000.0 <= clock.now() < 1_001.0
+
+
+def test_the_numbers_of_leases_cannot_be_guessed_so_that_none_comes_back_after_a_fail_over():
+    numbers = [leases.take("default", 10) for _ in range(20)]
+    assert len({*numbers}) == 20
+    assert all(0 < each < 2**60 for each in numbers)
+    assert max(numbers) - min(numbers) > 2**40

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 import pytest
 from django.db import connections
+from django.utils import timezone
 
 import duebox
-from duebox.models import Worker
+from duebox import deliveries
+from duebox.models import Delivery, Worker
 from tests.support import eventually, terminate_others
 from tests.worker.proxy import DeafProxy
 
@@ -87,3 +90,43 @@ def test_a_listener_whose_connection_breaks_says_so_and_comes_back(hire, configu
     eventually(lambda: Worker.objects.get().listening)
     emit()
     eventually(lambda: heard)
+
+
+def test_a_worker_that_has_a_new_lease_hears_of_events_as_before(hire, configure, heard):
+    configure(LISTEN=True, LEASE_SECONDS=2, POLL_SECONDS=60)
+    worker = hire()
+    eventually(lambda: Worker.objects.get().listening)
+    time.sleep(1.5)
+    old = worker.lease.id
+    worker.lease.abandon("for the test")
+    eventually(lambda: worker.lease.id not in (0, old))
+    eventually(lambda: Worker.objects.filter(id=worker.lease.id, listening=True).exists(), 10)
+    emit()
+    eventually(lambda: heard, 10)
+
+
+def test_an_event_that_comes_while_there_is_no_lease_is_run_when_there_is_one_again(
+    hire, configure, heard, monkeypatch
+):
+    configure(LISTEN=True, LEASE_SECONDS=20, POLL_SECONDS=60)
+    worker = hire()
+    eventually(lambda: Worker.objects.get().listening)
+    time.sleep(1.5)
+    take, may_take = worker.lease.take, threading.Event()
+    monkeypatch.setattr(worker.lease, "take", lambda: may_take.wait(20) and take())
+    worker.lease.abandon("for the test")
+    emit()
+    time.sleep(0.5)
+    may_take.set()
+    eventually(lambda: heard, 10)
+
+
+def test_dead_letters_that_come_back_one_after_the_other_do_not_wait_for_the_poll(hire, configure, heard):
+    configure(LISTEN=True, POLL_SECONDS=60)
+    duebox.emit_many(duebox.NewEvent(type="a.b") for _ in range(3))
+    Delivery.objects.update(status="dead", died_at=timezone.now(), fingerprint="0")
+    hire()
+    eventually(lambda: Worker.objects.get().listening)
+    time.sleep(1.5)
+    assert len(deliveries.retry(list(Delivery.objects.values_list("id", flat=True)), rate=4).ids) == 3
+    eventually(lambda: len(heard) == 3, 10)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 import duebox
 from duebox.models import Attempt, Delivery, Event
 from duebox.models import Worker as WorkerRow
 from duebox.subscribers import matching
+from duebox.worker import loop
+from duebox.worker.bell import Bell
 from duebox.worker.loop import Worker
 from duebox.worker.tidy import close_connections
 from tests.app.models import Effect
@@ -25,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def emit_many(count, **data):
-    return duebox.emit_many(duebox.New(type="a.b", data={"number": n, **data}) for n in range(count))
+    return duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": n, **data}) for n in range(count))
 
 
 def run(worker):
@@ -100,7 +103,7 @@ def test_what_has_run_does_not_wait_for_a_slow_one_to_be_settled(hire, on, confi
     emit_many(3)
     hire()
     eventually(all_done)
-    duebox.emit_many([*(duebox.New(type="a.b") for _ in range(5)), duebox.New(type="a.c")])
+    duebox.emit_many([*(duebox.NewEvent(type="a.b") for _ in range(5)), duebox.NewEvent(type="a.c")])
     eventually(lambda: Attempt.objects.filter(subscriber="quick").count() == 8, 5)
     assert Delivery.objects.get().subscriber == "slow"
     gate.set()
@@ -180,11 +183,13 @@ def test_a_delivery_that_cannot_even_fail_does_not_stop_the_others(hire, on, cap
 
     on("a.c", name="good", atomic=atomic)(lambda event: None)
     emit_many(1)
-    duebox.emit_many([duebox.New(type="a.c")] * 5)
+    duebox.emit_many([duebox.NewEvent(type="a.c")] * 5)
     hire()
-    eventually(lambda: Delivery.objects.count() == 1)
-    assert Delivery.objects.get().subscriber == "bad"
-    eventually(lambda: "delivery could not be run" in caplog.text)
+    eventually(lambda: Attempt.objects.filter(subscriber="good", outcome="delivered").count() == 5)
+    eventually(lambda: Attempt.objects.filter(subscriber="bad").exists())
+    assert Attempt.objects.get(subscriber="bad").outcome == "retried"
+    assert Delivery.objects.get().attempt == 1
+    assert "retry policy failed, the default is used: subscriber=bad" in caplog.text
 
 
 def test_ordered_deliveries_keep_their_order_with_several_threads(hire, on):
@@ -192,7 +197,7 @@ def test_ordered_deliveries_keep_their_order_with_several_threads(hire, on):
     def handler(event):
         Effect.objects.create(event_id=event.id, subscriber=event.about[1], sequence=event.data["number"])
 
-    duebox.emit_many(duebox.New(type="a.b", data={"number": n}, about=("x", n % 4)) for n in range(80))
+    duebox.emit_many(duebox.NewEvent(type="a.b", data={"number": n}, about=("x", n % 4)) for n in range(80))
     hire(threads=3)
     eventually(all_done, 15)
     for aggregate in "0123":
@@ -240,7 +245,7 @@ def test_once_ends_when_nothing_is_due_any_more(on):
     worker = Worker(until_idle=True)
     worker.run()
     assert worker.crew.tally.as_dict() == {
-        "delivered": 4, "snoozed": 1, "discarded": 0, "retried": 0, "dead": 0, "lost": 0,
+        "delivered": 4, "snoozed": 1, "discarded": 0, "expired": 0, "retried": 0, "dead": 0, "lost": 0,
     }  # fmt: skip
     assert str(worker.crew.tally) == "delivered 4, snoozed 1"
     assert Delivery.objects.get().subscriber == "later"
@@ -266,3 +271,72 @@ def test_a_worker_says_when_it_stopped_and_what_it_did(hire, on, caplog):
     eventually(all_done)
     worker.stop()
     eventually(lambda: "stopped: delivered 2" in caplog.text)
+
+
+# What a round is for
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """How often a worker's loop has sent each of its statements."""
+    found = Counter()
+    for name in ("claim", "fire_due", "seconds_to_next"):
+        monkeypatch.setattr(f"duebox.worker.loop.{name}", _counted(name, getattr(loop, name), found))
+    return found
+
+
+def _counted(name, action, found):
+    def counted(*args, **options):
+        found[name] += 1
+        return action(*args, **options)
+
+    return counted
+
+
+def test_one_shots_that_were_prepared_need_neither_a_claim_nor_another_look(hire, on, configure, sent):
+    configure(POLL_SECONDS=60, LISTEN=True)
+    heard = []
+    on("bell.rung", name="ear", atomic=False)(lambda event: heard.append(event.data["number"]))
+    worker = hire()
+    eventually(lambda: WorkerRow.objects.filter(listening=True).exists())
+    start = timezone.now() + timedelta(seconds=4)
+    with transaction.atomic():
+        for number in range(40):
+            at = start + timedelta(milliseconds=50 * number)
+            duebox.schedule("bell.rung", {"number": number}, at=at, key=f"it:{number}")
+    eventually(lambda: worker._ahead.seconds() is not None)
+    eventually(lambda: heard)
+    sent.clear()
+    eventually(lambda: len(heard) == 40)
+    assert sent.total() < 20
+
+
+def test_a_worker_is_not_woken_by_what_its_own_loop_has_sent(hire):
+    worker = hire()
+    eventually(lambda: worker._session)
+    worker._bell = Bell()
+    worker.wake("", worker._session)
+    assert not worker._bell.wait(0)
+    worker.wake("", worker._session + 1)
+    assert worker._bell.wait(0)
+
+
+def test_a_thread_that_is_free_calls_only_if_there_was_no_room_before():
+    worker = Worker()
+    worker._thread_is_free()
+    assert not worker._bell.wait(0)
+    worker._wants_room = True
+    worker._thread_is_free()
+    assert worker._bell.wait(0)
+
+
+def test_a_run_that_ends_for_want_of_a_lease_leaves_no_thread_behind(monkeypatch):
+    def refuse():
+        raise OperationalError("no database")
+
+    monkeypatch.setattr("duebox.worker.loop.WAITS", ())
+    worker = Worker(until_idle=True)
+    monkeypatch.setattr(worker.lease, "take", refuse)
+    with pytest.raises(OperationalError):
+        worker.run()
+    eventually(lambda: "duebox-watchdog" not in {thread.name for thread in threading.enumerate()}, 5)

@@ -31,7 +31,7 @@ def test_two_workers_keep_the_order_of_each_aggregate_while_handlers_fail(hire, 
 
     for start in range(0, EVENTS, 1000):
         duebox.emit_many(
-            duebox.New(
+            duebox.NewEvent(
                 type="ledger.filled", data={"number": number // AGGREGATES}, about=("ledger", number % AGGREGATES)
             )
             for number in range(start, start + 1000)

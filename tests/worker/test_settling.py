@@ -9,8 +9,9 @@ import pytest
 import duebox
 from duebox.exceptions import Undelivered
 from duebox.models import Attempt, Delivery
-from duebox.outcome import Delivered
-from tests.support import eventually
+from duebox.outcome import Delivered, Retried
+from duebox.worker.settling import settle
+from tests.support import a_lease, claims_of, ended, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("configure")]
 
@@ -96,3 +97,12 @@ def test_a_handler_that_raises_what_ctrl_c_raises_has_failed(hire, on, configure
     duebox.emit("a.b")
     hire()
     assert eventually(Attempt.objects.first).outcome == "retried"
+
+
+def test_neighbours_of_an_outcome_that_cannot_be_written_do_not_count_as_lost(on):
+    on("a.b", name="it")(lambda event: None)
+    duebox.emit_many([duebox.NewEvent(type="a.b"), duebox.NewEvent(type="a.b")])
+    lease = a_lease()
+    good, bad = claims_of(lease, "it")
+    assert settle("default", lease, [ended(good), ended(bad, Retried(60.0, Mute("whatever")))]) == set()
+    assert sorted(Attempt.objects.values_list("outcome", flat=True)) == ["delivered", "retried"]

@@ -29,7 +29,7 @@ class Alarms(Construct):
             evaluation_periods=1,
             # A queue that nobody used for hours tells nothing, and that is no alarm.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"Dead letters in {queue.node.path}: look at them, repair the cause, redrive them.",
+            alarm_description=f"Dead letters in {queue.node.path}: look at them, repair the cause, retry them.",
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
         return alarm

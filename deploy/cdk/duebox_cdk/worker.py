@@ -13,7 +13,7 @@ from duebox_cdk.program import Program
 
 IMAGE = "registry.example.com/shop:1.0.0"
 COMMAND = ["python", "manage.py", "duebox", "worker", "--threads", "4"]
-ALIVE = ["CMD", "python", "manage.py", "duebox", "alive", "--patient"]
+ALIVE = ["CMD", "python", "manage.py", "duebox", "health", "--patient"]
 """Patient: a worker waits for a database that is away, and a restart would not bring it back."""
 
 

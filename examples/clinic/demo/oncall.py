@@ -1,4 +1,4 @@
-"""Whoever is on call: looks at the dead letters, repairs the cause, and redrives them with the real commands."""
+"""Whoever is on call: looks at the dead letters, repairs the cause, and retries them with the real commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OnCall:
             if self._off:
                 return
             self._called.clear()
-            for line in manage("duebox", "dead", "--json").splitlines():
+            for line in manage("duebox", "deliveries", "list", "--state", "dead", "--json").splitlines():
                 self._repair(json.loads(line))
 
     def _repair(self, letter: dict[str, Any]) -> None:
@@ -40,5 +40,5 @@ class OnCall:
             return
         self._say(f"on call: {insurer} signs a contract")
         self._client.post("/insurers/", code=insurer)
-        self._say(f"on call: manage.py duebox redrive {letter['id']}")
-        manage("duebox", "redrive", str(letter["id"]))
+        self._say(f"on call: manage.py duebox deliveries retry {letter['id']}")
+        manage("duebox", "deliveries", "retry", str(letter["id"]))

@@ -60,7 +60,7 @@ class Practice:
 
     def _last_change(self) -> str:
         entry = self._client.get(f"/users/{self._by}/history/").data["history"][-1]
-        return f"{' → '.join(entry['changes']['phone'])} by user {entry['actor']}"
+        return f"{' → '.join(entry['changes']['phone'])} by user {entry['actor']['id']}"
 
     def _post(self, path: str, **form: Any) -> dict[str, Any]:
         return self._client.post(path, by=self._by, **form).data

@@ -7,7 +7,6 @@ from datetime import timedelta
 from django.utils import timezone
 
 import duebox
-from duebox.contracts import read
 from duebox.when import local_time
 from examples.clinic.events import ReminderDue, TaskDueSoon
 from examples.clinic.models import Appointment, Doctor, Message
@@ -15,12 +14,11 @@ from examples.clinic.models import Appointment, Doctor, Message
 LEADS = {"-P1D": "tomorrow", "-PT2H": "in 2 hours", "-PT15M": "in 15 minutes"}
 
 
-@duebox.on("appointment.reminder_due", name="sms.reminder")
-def remind(event: duebox.Fact) -> None:
+@duebox.on(ReminderDue, name="sms.reminder")
+def remind(event: duebox.Fact, due: ReminderDue) -> None:
     """Says when and with whom, on the clock of the patient."""
     lead = LEADS[event.metadata["schedule"]["occurrence"].rpartition("/")[2]]
-    told = read(event, ReminderDue)
-    _send(event, to=told.name, text=f"{told.doctor} {lead}, {local_time(told.starts_at, told.zone):%H:%M}")
+    _send(event, to=due.name, text=f"{due.doctor} {lead}, {local_time(due.starts_at, due.zone):%H:%M}")
 
 
 @duebox.on("appointment.follow_up_due", name="mail.follow_up")
@@ -44,11 +42,10 @@ def list_the_week(event: duebox.Fact) -> None:
     _send(event, to=doctor.name, text=f"{booked} booked this week")
 
 
-@duebox.on("task.due_soon", name="mail.task")
-def urge(event: duebox.Fact) -> None:
+@duebox.on(TaskDueSoon, name="mail.task")
+def urge(event: duebox.Fact, task: TaskDueSoon) -> None:
     """Tells whoever has to do it."""
-    told = read(event, TaskDueSoon)
-    _send(event, to=told.assignee, text=f"{told.title}, until {local_time(told.due_at, told.zone):%a %H:%M}")
+    _send(event, to=task.assignee, text=f"{task.title}, until {local_time(task.due_at, task.zone):%a %H:%M}")
 
 
 def _send(event: duebox.Fact, *, to: str, text: str) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import duebox
-from duebox.contracts import read
 from examples.clinic.events import AppointmentCancelled, InvoiceIssued
 from examples.clinic.models import Appointment, Invoice
 
@@ -21,10 +20,10 @@ def charge_visit(event: duebox.Fact) -> None:
     _issue(event, VISIT_FEE, "Visit")
 
 
-@duebox.on("appointment.cancelled", name="rule.late_fee")
-def charge_late_cancellation(event: duebox.Fact) -> duebox.Discard | None:
+@duebox.on(AppointmentCancelled, name="rule.late_fee")
+def charge_late_cancellation(event: duebox.Fact, cancelled: AppointmentCancelled) -> duebox.Discard | None:
     """Writes an invoice, unless it was cancelled a day before."""
-    if read(event, AppointmentCancelled).starts_at - event.occurred_at >= FREE_UNTIL:
+    if cancelled.starts_at - event.occurred_at >= FREE_UNTIL:
         return duebox.Discard("cancelled in time")
     _issue(event, LATE_FEE, "Late cancellation")
     return None
@@ -36,5 +35,5 @@ def _issue(cause: duebox.Fact, amount: Decimal, reason: str) -> None:
     duebox.emit(
         InvoiceIssued(amount=amount, reason=reason, email=appointment.patient.email),
         about=invoice,
-        key=f"{reason}:{appointment.pk}",
+        idempotency_key=f"{reason}:{appointment.pk}",
     )

@@ -16,11 +16,10 @@ def greet_founder(event: duebox.Fact) -> None:
     outside.mail(event, to=event.data["founder"], text=f"Welcome, {event.data['name']}. Choose a plan to begin.")
 
 
-@duebox.on("member.invited", name="mail.member", atomic=False)
-def invite(event: duebox.Fact) -> None:
+@duebox.on(events.MemberInvited, name="mail.member", atomic=False)
+def invite(event: duebox.Fact, invited: events.MemberInvited) -> None:
     """Sends the invitation."""
-    told = read(event, events.MemberInvited)
-    outside.mail(event, to=told.email, text=f"{told.organization} would like to have you as {told.role}.")
+    outside.mail(event, to=invited.email, text=f"{invited.organization} would like to have you as {invited.role}.")
 
 
 @duebox.on("member.role_changed", name="mail.role", atomic=False)

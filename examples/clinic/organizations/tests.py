@@ -71,7 +71,7 @@ class EmissionTest(OrganizationTest):
     def test_the_event_says_who_did_it_and_which_request_it_was(self) -> None:
         self.invite(by="nora")
         event = Event.objects.get(type="member.invited")
-        assert event.actor == "nora"
+        assert event.actor == {"type": "user", "id": "nora"}
         assert event.correlation_id != str(event.id)
 
 
@@ -80,7 +80,7 @@ class AuditTest(OrganizationTest):
         member = self.invite()
         self.post(f"/members/{member.pk}/role/", role="doctor", by="nora")
         entry = AuditEntry.objects.about("member", member.pk).get()
-        assert (entry.action, entry.actor) == ("member.role_changed", "nora")
+        assert (entry.action, entry.actor["id"]) == ("member.role_changed", "nora")
         assert entry.changes == {"role": ["assistant", "doctor"]}
         assert entry.organization == str(self.organization.pk)
 
@@ -88,7 +88,7 @@ class AuditTest(OrganizationTest):
         nora = User.objects.get()
         self.post(f"/users/{nora.pk}/phone/", phone="+41 79 555 2009", by="nora")
         entry = AuditEntry.objects.about("user", nora.pk).latest("id")
-        assert (entry.action, entry.actor) == ("user.updated", "nora")
+        assert (entry.action, entry.actor["id"]) == ("user.updated", "nora")
         assert entry.changes == {"phone": ["****2001", "****2009"]}
 
     def test_the_record_and_the_event_belong_to_one_request(self) -> None:

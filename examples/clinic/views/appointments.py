@@ -27,7 +27,9 @@ def book(request: HttpRequest) -> HttpResponse:
 
 
 def _book(wanted: Appointment, *, key: str) -> str:
-    booked = duebox.emit(_fact(events.AppointmentBooked, wanted), about=wanted, key=key, on_conflict="first")
+    booked = duebox.emit(
+        _fact(events.AppointmentBooked, wanted), about=wanted, idempotency_key=key, on_conflict="first"
+    )
     if not booked.created:
         return str(booked.data["reference"])  # the second click: answer what the first one got
     _save(wanted, force_insert=True)
@@ -74,7 +76,7 @@ def _booked(reference: str) -> Appointment:
 
 
 def _tell(request: HttpRequest, kind: type[events.WithPhone], appointment: Appointment) -> HttpResponse:
-    duebox.emit(_fact(kind, appointment), about=appointment, key=forms.key(request))
+    duebox.emit(_fact(kind, appointment), about=appointment, idempotency_key=forms.key(request))
     return forms.answer(request, {"appointment": appointment.reference})
 
 

@@ -23,7 +23,7 @@ def pay_invoice(request: HttpRequest, pk: int) -> HttpResponse:
     paid = events.InvoicePaid(
         invoice=invoice.pk, amount=invoice.amount, email=patient.email, insurer=patient.insurer_code
     )
-    duebox.emit(paid, about=invoice, key=forms.key(request))
+    duebox.emit(paid, about=invoice, idempotency_key=forms.key(request))
     return forms.answer(request, {"invoice": invoice.pk})
 
 
@@ -44,5 +44,5 @@ def finish_task(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _tell(request: HttpRequest, fact: object, task: Task) -> HttpResponse:
-    duebox.emit(fact, about=task, key=forms.key(request))
+    duebox.emit(fact, about=task, idempotency_key=forms.key(request))
     return forms.answer(request, {"task": task.pk})

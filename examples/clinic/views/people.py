@@ -47,7 +47,7 @@ def hire_doctor(request: HttpRequest) -> HttpResponse:
     doctor, created = Doctor.objects.get_or_create(name=name, defaults={"zone": zone})
     if not created:
         raise Refused(f"{doctor} works here already")
-    duebox.emit(events.DoctorHired(name=name, zone=zone), about=doctor, key=forms.key(request))
+    duebox.emit(events.DoctorHired(name=name, zone=zone), about=doctor, idempotency_key=forms.key(request))
     return forms.answer(request, {"doctor": doctor.pk})
 
 
@@ -56,11 +56,11 @@ def contract_insurer(request: HttpRequest) -> HttpResponse:
     insurer, created = Insurer.objects.get_or_create(code=forms.field(request, "code"))
     if not created:
         raise Refused(f"there is a contract with {insurer} already")
-    duebox.emit(events.InsurerContracted(code=insurer.code), about=insurer, key=forms.key(request))
+    duebox.emit(events.InsurerContracted(code=insurer.code), about=insurer, idempotency_key=forms.key(request))
     return forms.answer(request, {"insurer": insurer.pk})
 
 
 def _tell(request: HttpRequest, kind: type[events.OfPatient], patient: Patient) -> HttpResponse:
     fact = kind(patient=patient.pk, name=patient.name, email=patient.email)
-    duebox.emit(fact, about=patient, key=forms.key(request))
+    duebox.emit(fact, about=patient, idempotency_key=forms.key(request))
     return forms.answer(request, {"patient": patient.pk})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from duebox.auditing import keys
 from duebox.store.audits import Entry, Head, Opened, Row
 
-SEPARATOR = "\x1f"
+SEPARATOR, NOTHING = "\x1f", "\x1e"
 UNSEALED = b""
 """Of a head that was just made."""
 
@@ -61,4 +61,4 @@ def _link(key: bytes, entry: Entry, place: Opened, end: Head) -> Row:
 
 def _text(row: Row) -> bytes:
     """As `audit_read.sql` puts it together from the table."""
-    return SEPARATOR.join(map(str, row[:-2])).encode()
+    return SEPARATOR.join(NOTHING if value is None else str(value) for value in row[:-2]).encode()

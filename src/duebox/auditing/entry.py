@@ -7,8 +7,8 @@ import re
 from django.db import models
 
 from duebox.auditing.story import Story
-from duebox.auditing.text import LIMIT, identity
 from duebox.exceptions import InvalidAudit
+from duebox.identities import LIMIT, aggregate_of
 from duebox.store.audits import Entry
 
 Entity = models.Model | tuple[str, object]
@@ -18,17 +18,9 @@ _ACTION = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
 
 def entity_of(entity: Entity) -> tuple[str, str]:
     """What an entry is about, as (type, id)."""
-    match entity:
-        case models.Model():
-            return kind_of(type(entity)), identity(entity, "entity")
-        case (str(kind), pk) if kind and pk is not None:
-            return identity(kind, "entity"), identity(pk, "entity")
-    raise InvalidAudit(f"entity={entity!r} must be a saved model instance or a pair like ('member', 42).")
-
-
-def kind_of(model: type[models.Model]) -> str:
-    """A proxy is another view of the same row, so it goes by the name of the row's own model."""
-    return (model._meta.concrete_model or model)._meta.model_name or ""
+    if entity is None:
+        raise InvalidAudit("entity is None; pass a saved model instance, or a pair like ('shop.order', 42).")
+    return aggregate_of(entity, "entity", InvalidAudit)
 
 
 def make(

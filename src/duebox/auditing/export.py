@@ -36,7 +36,7 @@ def json_lines(entries: Iterable[AuditEntry]) -> Iterator[str]:
 
 
 def csv_lines(entries: Iterable[AuditEntry]) -> Iterator[str]:
-    """With a head line. Changes and metadata are JSON in their cells."""
+    """With a head line. Actor, impersonator, changes and metadata are JSON in their cells."""
     yield _line(COLUMNS)
     for entry in entries:
         yield _line([_cell(value) for value in as_dict(entry).values()])
@@ -49,7 +49,7 @@ def _json(value: object) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, dict):  # a semicolon of JSON is inside of a text, where an escape means the same
         return _FORMULA.sub(lambda found: found[1] + found[2] + _escaped(found[3]), _json(value))
-    return _FORMULA.sub(r"\1\2'\3", str(value))
+    return _FORMULA.sub(r"\1\2'\3", "" if value is None else str(value))
 
 
 def _escaped(sign: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from django.apps import apps
 from django.db import models
 
-from duebox.auditing.entry import kind_of
 from duebox.auditing.values import keyed, masked
+from duebox.identities import aggregate_type
 
 Pair = tuple[Any, Any]
 """A value before and after."""
@@ -95,5 +95,9 @@ def policies_named(kind: str) -> list[Policy]:
 
 
 def _names_of(model: type[models.Model]) -> set[str]:
-    names = {kind_of(model), model._meta.model_name or ""}
-    return names | {f"{model._meta.app_label}.{name}".lower() for name in names}
+    """Also the bare name of the model: what is hidden stays hidden where a caller writes ('member', 3)."""
+    concrete = (model._meta.concrete_model or model)._meta
+    names = {aggregate_type(model).lower()}
+    for options in (model._meta, concrete):
+        names |= {options.model_name or "", options.label_lower}
+    return names

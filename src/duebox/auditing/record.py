@@ -18,6 +18,8 @@ from duebox.auditing.text import identity
 from duebox.conf import Settings
 from duebox.context import handling
 from duebox.emit import ready_settings
+from duebox.exceptions import InvalidAudit
+from duebox.identities import actor_of
 from duebox.payload import encode
 from duebox.store import audits
 from duebox.store.audits import Entry, Row
@@ -84,10 +86,10 @@ def _policies(entity: Entity) -> list[Policy]:
 
 
 def _with_given(known: Story, actor: object, impersonator: object) -> Story:
-    return known._replace(
-        actor=identity(actor, "actor") or known.actor,
-        impersonator=identity(impersonator, "impersonator") or known.impersonator,
-    )
+    for name, value in (("actor", actor), ("impersonator", impersonator)):
+        if value is not None and (who := actor_of(value, name, InvalidAudit)):
+            known = known._replace(**{name: who.to_json()})
+    return known
 
 
 def _metadata(given: Mapping[str, Any] | None, reason: str | None, known: Story, settings: Settings) -> str:
@@ -103,6 +105,7 @@ def _as_model(row: Row) -> AuditEntry:
     from duebox.models import AuditEntry  # here: `import duebox` comes before Django knows its apps
 
     columns = row._asdict() | {"recorded_at": row.recorded_at}
-    columns |= {"changes": json.loads(row.changes), "metadata": json.loads(row.metadata)}
+    texts = {name: columns[name] for name in ("changes", "metadata", "actor", "impersonator")}
+    columns |= {name: json.loads(text) if text else None for name, text in texts.items()}
     del columns["microseconds"]
     return AuditEntry(**columns)

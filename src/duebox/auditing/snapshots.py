@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from django.db import models
 
 from duebox.auditing.changes import Values, of_row
-from duebox.auditing.entry import entity_of, kind_of, make
+from duebox.auditing.entry import entity_of, make
 from duebox.auditing.homes import home_of
 from duebox.auditing.policy import Policy
 from duebox.auditing.story import Story, story
+from duebox.identities import aggregate_type
 from duebox.store.audits import Entry
 
 
@@ -53,10 +54,11 @@ def snapshots(
 
 def entries(model: type[models.Model], policy: Policy, changes: Iterable[Change]) -> list[Entry]:
     """An entry for each row that has changed."""
-    kind = kind_of(model)
+    kind = aggregate_type(model)
     found = [(change, text) for change in changes if (text := _text(kind, policy, change)) is not None]
     known = story() if found else Story()  # who asks may take a query
-    return [_entry(kind, change, text, known) for change, text in found]
+    noun = (model._meta.concrete_model or model)._meta.model_name or ""
+    return [_entry(noun, kind, change, text, known) for change, text in found]
 
 
 def _text(kind: str, policy: Policy, change: Change) -> str | None:
@@ -64,9 +66,10 @@ def _text(kind: str, policy: Policy, change: Change) -> str | None:
     return of_row(kind, policy, before and before.values, after and after.values)
 
 
-def _entry(kind: str, change: Change, changes: str, known: Story) -> Entry:
+def _entry(noun: str, kind: str, change: Change, changes: str, known: Story) -> Entry:
     before, after = change
     verb = "updated" if before and after else "created" if after else "deleted"
     row = after or before
     assert row is not None
-    return make(f"{kind}.{verb}", entity_of((kind, row.pk)), known, organization=row.organization, changes=changes)
+    entity = entity_of((kind, str(row.pk)))
+    return make(f"{noun}.{verb}", entity, known, organization=row.organization, changes=changes)

@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 from duebox.auditing.text import cleaned
 from duebox.context import Who, correlation_id, handling, origin
+from duebox.fact import Actor
 
 AGENT_LIMIT = 256
 
 
 class Story(NamedTuple):
-    actor: str = ""
-    impersonator: str = ""
+    actor: str | None = None
+    """As JSON, as is the next."""
+    impersonator: str | None = None
     organization: str = ""
     correlation_id: str = ""
     ip: str = ""
@@ -31,8 +33,8 @@ def story() -> Story:
     current, here = handling.get(), origin.get()
     who = here.who() if here else Who()
     known = Story(
-        actor=cleaned(who.actor),
-        impersonator=cleaned(who.impersonator),
+        actor=_written(who.actor),
+        impersonator=_written(who.impersonator),
         correlation_id=cleaned(correlation_id()),
         ip=cleaned(here.ip) if here else "",
         user_agent=cleaned(here.user_agent, AGENT_LIMIT) if here else "",
@@ -40,4 +42,9 @@ def story() -> Story:
     if current is None:
         return known
     fact = current.fact
-    return known._replace(actor=fact.actor or "", organization=organization_handled(), causation_id=str(fact.id))
+    return known._replace(actor=fact.row.actor, organization=organization_handled(), causation_id=str(fact.id))
+
+
+def _written(who: Actor | None) -> str | None:
+    """What comes from a session or a token may hold anything."""
+    return Actor(cleaned(who.type), cleaned(who.id), cleaned(who.email or "")).to_json() if who else None

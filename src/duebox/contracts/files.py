@@ -1,4 +1,5 @@
-"""Schemas as files of the repository: `schemas/events/member.invited.v1.json`, one for each type and version.
+"""Schemas as files of the repository: `schemas/events/member.invited.v1.json`, one for each type and version, and
+beside them those of the envelope.
 
 A class writes its file, and a file without a class declares its type. The words that JSON Schema has no place for
 (version, owner, what is public) are under `x-event`.
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from django.conf import settings as django_settings
 
 from duebox.conf import conf
+from duebox.contracts import envelopes
 from duebox.contracts.types import EventType, declare, versions_of
 from duebox.contracts.validation import DIALECT, compiled
 from duebox.exceptions import InvalidContract
@@ -22,6 +24,7 @@ from duebox.exceptions import InvalidContract
 Key = tuple[str, int]
 
 FILE = re.compile(r"(?P<name>[a-z0-9_.]+)\.v(?P<version>[1-9][0-9]*)\.json")
+ENVELOPES = (envelopes.INTERNAL, envelopes.PUBLIC)
 BROKEN = "broken"
 
 
@@ -40,7 +43,7 @@ def folder() -> Path:
 
 def key_of(file_name: str) -> Key | None:
     """`member.invited.v1.json` → ("member.invited", 1); None for other names."""
-    match = FILE.fullmatch(file_name)
+    match = FILE.fullmatch(file_name) if file_name not in ENVELOPES else None
     return (match["name"], int(match["version"])) if match else None
 
 
@@ -75,7 +78,8 @@ def paths(place: Path) -> dict[Key, Path]:
 def misnamed(place: Path) -> list[Path]:
     """The files of a folder that end like schema files and are none by their name, so that nobody reads them."""
     found = sorted(place.iterdir()) if place.is_dir() else ()
-    return [path for path in found if path.suffix.lower() == ".json" and path.is_file() and not key_of(path.name)]
+    named = [path for path in found if path.suffix.lower() == ".json" and path.is_file()]
+    return [path for path in named if path.name not in ENVELOPES and not key_of(path.name)]
 
 
 def read(place: Path) -> dict[Key, dict[str, Any]]:
@@ -118,7 +122,7 @@ def type_from(name: str, version: int, schema: Mapping[str, Any]) -> EventType:
     return EventType(
         name=name, version=version, schema=body, aggregate=words.get("aggregate", ""), owner=words.get("owner", ""),
         purpose=schema.get("description", ""), public=frozenset(words.get("public", ())),
-        origin=f"{name}.v{version}.json", named_as_is=bool(words.get("named_as_is")),
+        origin=f"{name}.v{version}.json", check_name=words.get("check_name", True) is not False,
     )  # fmt: skip
 
 
@@ -142,7 +146,7 @@ def path_of(place: Path, kind: EventType) -> Path:
 def document(kind: EventType) -> dict[str, Any]:
     """The whole file of a type, as it is published."""
     words: dict[str, Any] = {"aggregate": kind.aggregate, "owner": kind.owner, "public": sorted(kind.public)}
-    words |= {"twin_of": kind.twin_of, "named_as_is": kind.named_as_is}
+    words["twin_of"] = kind.twin_of
     head: dict[str, Any] = {"$schema": DIALECT, "title": kind.name}
     if kind.purpose:
         head["description"] = kind.purpose
@@ -150,38 +154,50 @@ def document(kind: EventType) -> dict[str, Any]:
         "type": kind.name,
         "version": kind.version,
         **{word: value for word, value in words.items() if value},
+        **({} if kind.check_name else {"check_name": False}),
     }
     return {**head, **kind.schema}
 
 
 def text_of(kind: EventType) -> str:
-    return json.dumps(document(kind), indent=2, ensure_ascii=False) + "\n"
+    return _text(document(kind))
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def texts(place: Path, kinds: Iterable[EventType]) -> dict[Path, str]:
+    """What the files of the folder should hold, but for those that declare a type themselves."""
+    kinds = tuple(kinds)
+    found = {path_of(place, kind): text_of(kind) for kind in kinds if not _is_a_file(kind)}
+    if not found:
+        return {}
+    return found | {place / name: _text(schema) for name, schema in envelopes.wanted(kinds).items()}
 
 
 def differences(place: Path, kinds: Iterable[EventType]) -> list[Difference]:
     """What is missing in the folder, and what is not up to date."""
-    wanted = {path_of(place, kind): kind for kind in kinds if not _is_a_file(kind)}
-    told = ((path, _difference(path, kind)) for path, kind in wanted.items())
+    told = ((path, _difference(path, text)) for path, text in texts(place, kinds).items())
     return [Difference(path, what) for path, what in told if what]
 
 
-def _difference(path: Path, kind: EventType) -> str:
+def _difference(path: Path, text: str) -> str:
     if not path.exists():
         return "missing"
     try:
-        return "" if at(path) == json.loads(text_of(kind)) else "out of date"
+        return "" if at(path) == json.loads(text) else "out of date"
     except InvalidContract:
         return BROKEN
 
 
 def write(place: Path, kinds: Iterable[EventType]) -> list[Difference]:
     """Bring the folder in step with the code; gives what was changed."""
-    kinds = tuple(kinds)
+    wanted = texts(place, kinds := tuple(kinds))
     changed = differences(place, kinds)
-    texts = {path_of(place, kind): text_of(kind) for kind in kinds}
     place.mkdir(parents=True, exist_ok=True)
     for difference in changed:
-        difference.path.write_text(texts[difference.path], encoding="utf-8")
+        difference.path.write_text(wanted[difference.path], encoding="utf-8")
     return changed
 
 

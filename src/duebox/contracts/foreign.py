@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import types
 from collections.abc import Iterator
-from typing import Annotated, Any, ForwardRef, get_origin, get_type_hints
+from datetime import datetime, time
+from decimal import Decimal
+from typing import Annotated, Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 from duebox.contracts import words
-from duebox.contracts.hints import hints_of
+from duebox.contracts.hints import DECIMAL, hints_of
 from duebox.exceptions import InvalidContract
 
 Schema = dict[str, Any]
@@ -21,6 +24,20 @@ _DEFINITIONS = "#/$defs/"
 # How classes that have fields are known, whoever made them.
 _MARKS_OF_FIELDS = ("__pydantic_fields__", "__struct_fields__", "__dataclass_fields__", "__attrs_attrs__", "__total__",
                     "_fields")  # fmt: skip
+# The libraries call these `time` and `duration`. In JSON Schema a time has an offset, and a duration neither a sign
+# nor a fraction, so that others would refuse what is sent.
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_TIME = rf"^{_CLOCK}:[0-5][0-9](\.[0-9]+)?(Z|[+-]{_CLOCK})?$"
+_OTHER_THAN_THEIR_FORMAT = {
+    "time": _TIME,
+    "duration": r"^-?P([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?$",
+}
+# What msgspec calls a plain text.
+_OF_STRUCTS: dict[Any, Schema] = {
+    datetime: {"format": "date-time"},
+    time: {"pattern": _TIME},
+    Decimal: {"pattern": DECIMAL},
+}
 
 
 def is_model(shape: Any) -> bool:
@@ -46,6 +63,7 @@ def schema_of(shape: type) -> Schema:
             f"{shape.__qualname__} has no JSON Schema ({reason}); use annotations that JSON can carry, of classes at "
             "the top of a module."
         ) from error
+    written, definitions = _with_patterns(written), _with_patterns(definitions)
     for each, schema in zip(classes, written, strict=True):
         _refuse_one_way(each)
         _add_words(each, definitions.get(schema.get("$ref", "").removeprefix(_DEFINITIONS), schema))
@@ -129,10 +147,47 @@ def _refuse_one_way(model: Any) -> None:
             )
 
 
+def _with_patterns(schema: Any) -> Any:
+    """The schema in which a pattern stands for a format that means something else in JSON Schema."""
+    if isinstance(schema, list):
+        return [_with_patterns(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {word: _with_patterns(value) for word, value in schema.items()}
+    pattern = _OTHER_THAN_THEIR_FORMAT.get(found["format"]) if isinstance(found.get("format"), str) else None
+    if pattern and found.get("type") == "string":
+        del found["format"]
+        found.setdefault("pattern", pattern)
+    return found
+
+
 def _add_words(shape: Any, schema: Schema) -> None:
     properties = schema.get("properties", {})
     for name, hint in _fields_of(shape).items():
+        if is_struct(get_origin(shape) or shape):
+            _add_formats(properties.get(name), hint)
         words.write(properties.get(name), hint, f"{getattr(shape, '__name__', shape)}.{name}")
+
+
+def _add_formats(schema: Any, hint: Any) -> None:
+    """What msgspec leaves out, in every part of an annotation."""
+    if not isinstance(schema, dict):
+        return
+    if get_origin(hint) is Annotated:
+        _add_formats(schema, get_args(hint)[0])
+    elif get_origin(hint) in (Union, types.UnionType):
+        # In a union of msgspec there is one type at most that is a text in JSON.
+        texts = [each for each in schema.get("anyOf", ()) if each.get("type") == "string"]
+        for each in get_args(hint):
+            for text in texts if each in _OF_STRUCTS else ():
+                _add_formats(text, each)
+    elif hint in _OF_STRUCTS and schema.get("type") == "string":
+        for word, value in _OF_STRUCTS[hint].items():
+            schema.setdefault(word, value)
+    else:
+        for place, each in zip(words.places_of(schema, hint), words.inner_of(hint), strict=False):
+            if place is not schema:
+                _add_formats(place, each)
 
 
 def _unwrapped(schema: Schema, definitions: dict[str, Schema]) -> Schema:

@@ -20,6 +20,7 @@ from duebox.exceptions import InvalidContract
 
 Schema = dict[str, Any]
 
+DECIMAL = r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$"
 _PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -27,7 +28,7 @@ _PLAIN: dict[Any, Schema] = {
     float: {"type": "number"},
     type(None): {"type": "null"},
     UUID: {"type": "string", "format": "uuid"},
-    Decimal: {"type": "string", "pattern": r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$"},
+    Decimal: {"type": "string", "pattern": DECIMAL},
     datetime: {"type": "string", "format": "date-time"},
     date: {"type": "string", "format": "date"},
     Any: {},

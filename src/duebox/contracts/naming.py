@@ -1,104 +1,171 @@
-"""What a good name for an event is: `{aggregate}.{action}` in the past tense, lower snake case.
+"""Names of events: `{aggregate}.{action}`, lower snake case, in the past tense.
 
-A refusal comes with the better name. `named_as_is=True` at the declaration turns the grammar off, never the spelling.
+The spelling is refused where an event is declared. The grammar is a system check, which names a better name where the
+verb is a known one; `check_name=False` at the declaration turns it off for one event.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from duebox.exceptions import InvalidContract
 
 _SPELLING = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
-_RESERVED = ("duebox", "public")
+_LONGEST = 200
+_RESERVED = ("duebox", "periodic", "public")
 # Says that something happened and not what: whoever receives it has to go and look.
 _VAGUE = frozenset({"changed", "modified", "processed", "handled", "happened", "touched", "managed", "done", "edited"})
+_STORAGE = frozenset({"database", "db", "orm", "sql", "table"})
 _STATES = frozenset({"due", "overdue", "came", "became"})  # a moment that has come is a fact too
-_VERBS = """
-arise:arisen become:became begin:begun bind:bound break:broken bring:brought build:built buy:bought
-catch:caught choose:chosen come:came cut:cut deal:dealt do:done draw:drawn drive:driven fall:fallen feed:fed
-feel:felt find:found forget:forgotten freeze:frozen get:got give:given go:gone grow:grown hear:heard
-hide:hidden hit:hit hold:held hurt:hurt keep:kept know:known lay:laid lead:led leave:left lend:lent let:let
-lose:lost make:made meet:met override:overridden overrun:overrun pay:paid put:put quit:quit read:read
-rebuild:rebuilt repay:repaid reset:reset resend:resent rewrite:rewritten ride:ridden ring:rung rise:risen
-run:run say:said see:seen sell:sold send:sent set:set shake:shaken show:shown shut:shut sing:sung sink:sunk
-speak:spoken spend:spent split:split spread:spread stand:stood steal:stolen stick:stuck strike:struck
-swear:sworn sweep:swept take:taken teach:taught tear:torn tell:told think:thought throw:thrown
-understand:understood undo:undone upset:upset wake:woken wear:worn win:won withdraw:withdrawn write:written
+_IRREGULAR_VERBS = """
+    arise:arisen become:became begin:begun bind:bound break:broken bring:brought build:built buy:bought
+    catch:caught choose:chosen come:came cut:cut deal:dealt do:done draw:drawn drive:driven fall:fallen feed:fed
+    feel:felt find:found forget:forgotten freeze:frozen get:got give:given go:gone grow:grown hear:heard
+    hide:hidden hit:hit hold:held hurt:hurt keep:kept know:known lay:laid lead:led leave:left lend:lent let:let
+    lose:lost make:made meet:met override:overridden overrun:overrun pay:paid put:put quit:quit read:read
+    rebuild:rebuilt repay:repaid reset:reset resend:resent rewrite:rewritten ride:ridden ring:rung rise:risen
+    run:run say:said see:seen sell:sold send:sent set:set shake:shaken show:shown shut:shut sing:sung sink:sunk
+    speak:spoken spend:spent split:split spread:spread stand:stood steal:stolen stick:stuck strike:struck
+    swear:sworn sweep:swept take:taken teach:taught tear:torn tell:told think:thought throw:thrown
+    understand:understood undo:undone upset:upset wake:woken wear:worn win:won withdraw:withdrawn write:written
+    checkin:checked_in checkout:checked_out login:logged_in logon:logged_on logout:logged_out rollback:rolled_back
+    signin:signed_in signout:signed_out signup:signed_up timeout:timed_out
 """
-_IRREGULAR = dict(pair.split(":") for pair in _VERBS.split())
-_PAST = frozenset(_IRREGULAR.values()) | _STATES
+# Verbs that are as often nouns ("report", "order", "plan") are left out: what they would become is anybody's guess.
+_REGULAR_VERBS = """
+    abandon abort accept achieve acknowledge acquire activate add adjust agree allocate allow amend anonymize
+    answer append apply appoint approve archive arrive ask assign attach attempt attend authenticate authorize ban
+    block book bounce calculate call cancel capture change charge check claim clean clear click clone close
+    collect commit compare complete compute configure confirm connect consume convert copy correct create
+    deactivate decline decrease deduct defer define delay delete deliver deny deploy deposit destroy detach detect
+    disable discard disconnect dismiss dispatch dispute distribute donate downgrade download drop duplicate earn
+    elapse empty enable end enforce enrol enroll enter escalate exceed exchange execute exhaust expire export
+    extend fail fetch fill finish fix flag follow forward fulfil fulfill generate grant hire ignore import improve
+    increase inform initialize insert inspect install invalidate invite invoke issue join launch like load lock
+    log mark match measure mention merge migrate miss modify move mute need notify observe obtain offer omit open
+    pack park pass pause permit persist pick pin place play postpone prepare print process produce promote propose
+    provide provision publish pull purchase purge push raise reach react reactivate reassign reauthorize receive
+    recommend reconcile recover redeem reduce refer refill refresh refund refuse register reinstate reject release
+    remind remove rename renew reopen reorder repair replace replicate reply request require reschedule reserve
+    resolve respond restart restock restore restrict resume retire retrieve retry return reverse revert review
+    revise revoke rotate save scan schedule seal search select share ship sign skip sort start stop store submit
+    subscribe succeed suggest suspend swap switch sync tag terminate toggle track transfer transform translate
+    transmit trash trigger trim turn unarchive unassign unblock uncancel unfollow uninstall unlink unlock unmute
+    unpause unpublish unsubscribe unsuspend update upgrade upload upsert use validate verify view visit void vote
+    waive warn watch wrap
+"""
+_IRREGULAR = dict(pair.split(":") for pair in _IRREGULAR_VERBS.split())
+_REGULAR = frozenset(_REGULAR_VERBS.split())
 _NOT_PAST = frozenset(
     {"bleed", "breed", "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed"}
 )
 _DOUBLES = frozenset(
-    {"ban", "commit", "defer", "drop", "flag", "log", "omit", "permit", "pin", "plan", "refer", "scan", "ship", "skip"}
-    | {"stop", "submit", "swap", "tag", "transfer", "trim", "wrap"}
+    {"ban", "commit", "defer", "drop", "enrol", "flag", "fulfil", "log", "omit", "permit", "pin", "refer"}
+    | {"scan", "ship", "skip", "stop", "submit", "swap", "tag", "transfer", "transmit", "trim", "wrap"}
 )
+_PAST = frozenset(word for past in _IRREGULAR.values() for word in past.split("_")[:1]) | _STATES
 
 
-def refuse_bad_name(name: str, *, as_is: bool = False) -> None:
-    """Raise `InvalidContract` with a better name, unless the name is good."""
-    if not _SPELLING.fullmatch(name) or len(name) > 200:
+def refuse_spelling(name: str) -> None:
+    """Raise `InvalidContract` for a name that cannot be stored or is taken, with the right spelling if it is clear."""
+    if not isinstance(name, str) or not _SPELLING.fullmatch(name) or len(name) > _LONGEST:
         raise InvalidContract(
-            f"Event type {name!r} is not lower snake case with a dot; name it {{aggregate}}.{{action}}{_like(name)}."
+            f"Event type {name!r} is not lower snake case with a dot; name it {{aggregate}}.{{action}}, such as "
+            f"{_respelled(str(name)) or 'member.invited'!r}."
         )
-    first, *_, action = name.split(".")
+    first = name.partition(".")[0]
     if first in _RESERVED:
         raise InvalidContract(
             f"Event type {name!r} begins with {first!r}, which Duebox keeps for itself; leave it out"
             + (", and declare what others may see with public={...}." if first == "public" else ".")
         )
-    if not as_is:
-        _refuse_grammar(name, action)
 
 
-def _refuse_grammar(name: str, action: str) -> None:
-    words = action.split("_")
+def complaint(name: str) -> tuple[str, str] | None:
+    """What is wrong with the grammar of a name, and what to do; None for a good one."""
+    aggregate, _, action = name.rpartition(".")
+    if aggregate in _STORAGE:
+        return "names where it is stored, not what happened", "Name the fact, as in 'time_entry.created'."
     if action in _VAGUE:
-        raise InvalidContract(
-            f"Event type {name!r} does not say what happened; name the fact, as in "
-            f"{name.rpartition('.')[0]}.email_changed, or pass named_as_is=True."
-        )
-    if not any(_is_past(word) for word in words):
-        raise InvalidContract(
-            f"Event type {name!r} is not in the past tense, and an event is a fact, not a command; "
-            f"call it {_in_past(name, words)!r}, or pass named_as_is=True if that is wrong."
-        )
+        return "does not say what happened", "Name what changed, as in 'member.role_changed'."
+    if any(_is_past(word) for word in action.split("_")):
+        return None
+    better = _in_past(name)
+    hint = f"Call it {better!r}." if better else "Name the fact in the past tense, as in 'member.invited'."
+    return "is not in the past tense; an event is a fact, not a command", hint
 
 
 def _is_past(word: str) -> bool:
     return word in _PAST or (word.endswith("ed") and len(word) > 3 and word not in _NOT_PAST)
 
 
-def _in_past(name: str, words: list[str]) -> str:
-    """`member.invite` → `member.invited`, `email.send_receipt` → `email.receipt_sent`."""
-    aggregate = name.rpartition(".")[0]
-    verb, *object = words
-    return f"{aggregate}.{'_'.join([*object, past_of(verb)])}"
+def _in_past(name: str) -> str:
+    """`member.invite` → `member.invited`, `email.send_receipt` → `email.receipt_sent`; nothing for unknown verbs."""
+    aggregate, _, action = name.rpartition(".")
+    return _good(f"{aggregate}.{fact}" for fact in _facts(action.split("_")))
 
 
-def past_of(verb: str) -> str:
-    """The past participle of a verb in any of its forms, as well as a few rules can tell."""
+def _respelled(name: str) -> str:
+    """`MemberInvited` → `member.invited`, `update_time_entry` → `time_entry.updated`; nothing where that is unclear."""
+    parts = [_words(part) for part in name.split(".")]
+    if len([part for part in parts if part]) > 1:
+        near = ".".join("_".join(part) for part in parts if part)
+        return _good([near, _in_past(near)])
+    words = [word for part in parts for word in part]
+    if len(words) < 2:
+        return ""
+    *rest, last = words
+    found = [f"{'_'.join(rest)}.{last}"] if _is_past(last) else []
+    return _good([*found, *_split(words)])
+
+
+def _split(words: list[str]) -> Iterator[str]:
+    """A verb and the thing that it is about, in either order; nothing if both may be the verb."""
+    first, last = past_of(words[0]), past_of(words[-1])
+    if first and not last:
+        yield f"{'_'.join(words[1:])}.{first}"
+    if last and not first:
+        yield f"{'_'.join(words[:-1])}.{last}"
+
+
+def _facts(words: list[str]) -> Iterator[str]:
+    first, last = past_of(words[0]), past_of(words[-1])
+    if len(words) == 1 and first:
+        yield first
+    elif first and not last:
+        yield "_".join([*words[1:], first])
+    elif last and not first:
+        yield "_".join([*words[:-1], last])
+
+
+def _good(names: Iterator[str] | list[str]) -> str:
+    """The first of these that would be taken without a complaint."""
+    fine = (name for name in names if _SPELLING.fullmatch(name) and len(name) <= _LONGEST and not complaint(name))
+    return next((name for name in fine if name.partition(".")[0] not in _RESERVED), "")
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", text)]
+
+
+def past_of(word: str) -> str:
+    """The past participle of a known verb in any of its forms; nothing for any other word."""
+    verb = next((each for each in _bases(word) if each in _IRREGULAR or each in _REGULAR), "")
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
-    if verb.endswith("ing") and len(verb) > 5:
-        return past_of(verb.removesuffix("ing"))
     if verb.endswith("e"):
         return verb + "d"
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ied"
-    return verb + (verb[-1] if verb in _DOUBLES else "") + "ed"
+    return verb and verb + (verb[-1] if verb in _DOUBLES else "") + "ed"
 
 
-def _like(name: str) -> str:
-    """The same words as they should be written, where words can be found."""
-    name = name.strip()
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
-    if len(words) < 2:
-        return ", such as 'member.invited'"
-    parts = [word.lower() for word in words]
-    dotted = re.sub(r"[^A-Za-z0-9.]", "_", name)
-    if "." in name and _SPELLING.fullmatch(near := re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", dotted).lower()):
-        return f", such as {near!r}"
-    return f", such as '{'_'.join(parts[:-1])}.{parts[-1]}'"
+def _bases(word: str) -> Iterator[str]:
+    """`invites`, `inviting`, `shipping`: the verb that the form may be of."""
+    yield word
+    if word.endswith("s"):
+        yield from (word[:-1], word.removesuffix("es"), word.removesuffix("ies") + "y")
+    if word.endswith("ing"):
+        stem = word.removesuffix("ing")
+        yield from (stem, stem + "e", stem[:-1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, dataclass_transform
 
-from duebox.contracts import naming, public, shapes
+from duebox.contracts import defaults, naming, public, shapes
 from duebox.contracts.refusals import said
 from duebox.contracts.strict import closed
 from duebox.contracts.validation import Validator, compiled
@@ -35,12 +35,22 @@ class EventType:
     upcast: Upcast | None = field(default=None, repr=False)
     shape: type | None = None
     origin: str = ""
-    named_as_is: bool = False
-    """That the name is right although the rules of grammar say no."""
+    check_name: bool = True
+    """Whether the system check `duebox.E040` looks at the grammar of the name."""
 
     @cached_property
     def validator(self) -> Validator:
         return compiled(closed(self.schema))
+
+    @cached_property
+    def reader(self) -> Validator:
+        """What readers hold data to: the schema as it is published, in which undeclared fields are no error."""
+        return compiled(self.schema)
+
+    @cached_property
+    def fills_defaults(self) -> bool:
+        """Whether the schema has a required field with a default, which stored data may lack."""
+        return defaults.has_any(self.schema)
 
     @cached_property
     def twin(self) -> EventType | None:
@@ -54,19 +64,29 @@ class EventType:
 
     def project(self, data: Data) -> Data:
         """What of the data the public twin carries."""
-        return public.projected(data, self.twin.schema) if self.twin else {}
+        if not self.twin:
+            return {}
+        whole = defaults.filled(data, self.schema) if self.fills_defaults else data
+        found: Data = public.projected(whole, self.twin.schema)
+        return found
 
-    def check(self, data: Any) -> None:
-        """Refuse data that is not what the schema promises, with the path and the value."""
-        if self.validator.is_valid(data):
-            return
-        wrong = self.validator.first_error(data)
+    def check(self, data: Any, *, values: bool = True) -> None:
+        """Refuse data that is not what the schema promises, with the path and the value, or with its kind only."""
+        if not self.validator.is_valid(data):
+            repair = "send what its schema declares, or declare a new version"
+            raise self._refusal(self.validator, data, repair, values=values)
+
+    def refuse_unreadable(self, data: Any) -> None:
+        """Refuse stored data that is not what readers of this version expect."""
+        if not self.reader.is_valid(data):
+            repair = "it was stored under another schema; make the changed one a new version with upcast="
+            raise self._refusal(self.reader, data, repair, values=False)
+
+    def _refusal(self, validator: Validator, data: Any, repair: str, *, values: bool) -> InvalidPayload:
+        wrong = validator.first_error(data)
         assert wrong is not None
-        raise InvalidPayload(
-            wrong.place,
-            f"{said(wrong, self.schema)} ({self.name} v{self.version})",
-            "send what its schema declares, or declare a new version",
-        )
+        fact = said(wrong, self.schema, values=values)
+        return InvalidPayload(wrong.place, f"{fact} ({self.name} v{self.version})", repair)
 
 
 _declared: dict[str, dict[int, EventType]] = {}
@@ -83,13 +103,14 @@ def event(
     owner: str = "",
     public: Collection[str] = (),
     upcast: Upcast | None = None,
-    named_as_is: bool = False,
+    check_name: bool = True,
 ) -> Callable[[C], C]:
     """Declare a type of event by a class: its annotations are the schema that every emission is held to.
 
     A plain class becomes a frozen dataclass; pydantic models and msgspec Structs are taken as they are. `public` names
     the fields of the `public.` twin that others may see. `upcast` turns the data of the version before into this one,
-    so that handlers see the newest version only. The docstring is the purpose in the documents.
+    so that handlers see the newest version only. The docstring is the purpose in the documents. `check_name=False`
+    keeps `manage.py check` from complaining about the grammar of the name.
     """
 
     def register(shape: C) -> C:
@@ -98,7 +119,7 @@ def event(
             EventType(
                 name=name, version=version, schema=shapes.schema_of(ready), aggregate=aggregate, owner=owner,
                 purpose=_purpose(shape), public=frozenset(public), upcast=upcast, shape=ready,
-                origin=f"{shape.__module__}.{shape.__qualname__}", named_as_is=named_as_is,
+                origin=f"{shape.__module__}.{shape.__qualname__}", check_name=check_name,
             )
         )  # fmt: skip
         return ready  # type: ignore[return-value]
@@ -108,7 +129,7 @@ def event(
 
 def declare(new: EventType) -> None:
     """Enter a type into the register, or say what is wrong with it."""
-    naming.refuse_bad_name(new.name, as_is=new.named_as_is)
+    naming.refuse_spelling(new.name)
     if isinstance(new.version, bool) or not isinstance(new.version, int) or not 1 <= new.version <= 32_767:
         raise InvalidContract(f"version={new.version!r} of {new.name!r} must be a whole number from 1 to 32767.")
     _refuse_wrong_schema(new)

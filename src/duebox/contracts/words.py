@@ -16,8 +16,8 @@ def write(schema: Any, hint: Any, where: str) -> None:
         write(schema, get_args(hint)[0], where)
         described(schema, hint.__metadata__)
     elif _has_words(hint):
-        inside = _inside(hint)
-        places = _places(schema, hint) if isinstance(schema, dict) else []
+        inside = inner_of(hint)
+        places = places_of(schema, hint) if isinstance(schema, dict) else []
         if len(places) != len(inside):
             raise InvalidContract(
                 f"{where} is annotated with {hint!r}, and the words of JSON Schema inside of it have no place in its "
@@ -31,11 +31,11 @@ def parts_of(hint: Any) -> list[Any]:
     """The annotation and everything that it is made of."""
     found = [hint]
     for each in found:  # it grows meanwhile, and an alias may hold itself
-        found += [part for part in _inside(each) if not any(part is known for known in found)]
+        found += [part for part in inner_of(each) if not any(part is known for known in found)]
     return found
 
 
-def _inside(hint: Any) -> tuple[Any, ...]:
+def inner_of(hint: Any) -> tuple[Any, ...]:
     for name in ("__value__", "__supertype__"):  # an alias, a NewType
         if hasattr(hint, name):
             return (getattr(hint, name),)
@@ -49,9 +49,9 @@ def _has_words(hint: Any) -> bool:
     return any(isinstance(extra, Mapping) for extra in extras)
 
 
-def _places(schema: dict[str, Any], hint: Any) -> list[Any]:
+def places_of(schema: dict[str, Any], hint: Any) -> list[Any]:
     """The parts of the schema that the parts of the annotation became; none where that is not plain."""
-    origin, inside = get_origin(hint), _inside(hint)
+    origin, inside = get_origin(hint), inner_of(hint)
     if origin is None:
         return [schema]
     if origin in (Union, types.UnionType):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -17,13 +18,12 @@ from django.core.checks import CheckMessage, Warning, register
 from django.utils.module_loading import import_string
 
 from duebox.destinations.base import Destination, Problem, Result
-from duebox.destinations.celery_line import Lines
-from duebox.destinations.celery_message import DATABASE, SETTLE, Message, Messages, headers_of
+from duebox.destinations.celery_broker import Broker, Message
 from duebox.destinations.configured import subscriptions
 from duebox.destinations.drivers import driver, positive
-from duebox.destinations.envelope import envelope
+from duebox.destinations.envelope import envelope, headers
 from duebox.destinations.naming import Name
-from duebox.exceptions import DueboxError, InvalidDestination, Refused, Undelivered
+from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.fact import Fact
 from duebox.outcome import Delivered, Snooze
 from duebox.store import handed_over
@@ -31,9 +31,15 @@ from duebox.store.handed_over import HandedOver, Sent
 from duebox.subscribers import OUTSIDE
 
 FIRST_LOOK_SECONDS = 2.0
-"""A task may end before the worker has written down that it was handed over; so look once, soon."""
+"""A task may end before the worker has stored that it was handed over, so the first look comes soon."""
 PRUNE_SECONDS = 60.0
+SETTLE, DATABASE = "duebox_settle", "duebox_database"
+"""Headers that ask a task to report how it ends, and where."""
+BROKERS = ("Redis", "RabbitMQ", "PostgreSQL")
+"""What Duebox is tested with."""
 _remembered: list[Any] = []
+_is_importing: ContextVar[bool] = ContextVar("duebox_is_importing_celery_modules", default=False)
+"""Celery runs all system checks when it imports the modules of an app: the check that makes it do so is one of them."""
 
 
 class CeleryTask(Destination):
@@ -61,14 +67,13 @@ class CeleryTask(Destination):
         super().__init__(alias)
         if settle not in ("accepted", "finished"):
             raise InvalidDestination(f"settle is {settle!r}; it must be 'accepted' or 'finished'.")
-        self._app, self._task = find_app(app), task
-        limit = int(positive("max_bytes", max_bytes)) if max_bytes is not None else None
+        self._app, self._name_of_task = find_app(app), task
+        self._task, self._task_id = Name(task, option="task"), Name(task_id, option="task_id")
+        self._options = {"queue": queue} if queue else {}
+        self._max_bytes = int(positive("max_bytes", max_bytes)) if max_bytes is not None else None
         self._waits = settle == "finished"
-        self._messages = Messages(
-            self._app, Name(task, option="task"), Name(task_id, option="task_id"), queue=queue, max_bytes=limit
-        )  # fmt: skip
-        self._lines = Lines(self._app, broker or None, positive("timeout", timeout))
         self._finish_within = positive("finish_within", finish_within)
+        self.broker = Broker(self._app, broker or None, positive("timeout", timeout))
         self._pruned_at = time.monotonic()
 
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
@@ -79,52 +84,73 @@ class CeleryTask(Destination):
     def check(self) -> list[Problem]:
         if self._waits and self._finish_within < FIRST_LOOK_SECONDS:
             return [(f"finish_within is {self._finish_within:g} s; most tasks would be sent twice.", "Make it larger.")]
-        return []
+        if self._app.conf.task_always_eager:
+            return []
+        problem = self.broker.problem()
+        return [problem] if problem else []
 
     def unknown_task(self) -> str:
-        """The name of its task, where the app does not know it; nothing where that cannot be said."""
-        name = self._task
-        if "{" in name or name in self._app.tasks:
+        """The name of its task where the app does not know it; "" where it is known or nobody can say."""
+        name = self._name_of_task
+        if "{" in name or name in self._app.tasks or _is_importing.get():
             return ""
+        token = _is_importing.set(True)
         try:
             self._app.loader.import_default_modules()  # as Celery's worker does when it starts
         except Exception:  # importing them may raise anything; the worker says so
             return ""
+        finally:
+            _is_importing.reset(token)
         return "" if name in self._app.tasks else name
 
     def close(self) -> None:
-        self._lines.close()
+        self.broker.close()
 
     def _hand_over(self, batch: Sequence[Fact]) -> list[Result]:
         results: list[Result] = [None] * len(batch)
-        messages: list[tuple[int, Message]] = []
-        # Which database it is may be said after the destination was made.
-        more = {SETTLE: "finished", DATABASE: self.using} if self._waits else {}
+        messages: dict[int, Message] = {}
+        # `using` may be set after the destination was made.
+        report = {SETTLE: "finished", DATABASE: self.using} if self._waits else {}
         for position, fact in enumerate(batch):
             try:
-                messages.append((position, self._messages.of(fact, more)))
-            except Exception as error:
+                messages[position] = self._message(fact, report)
+            except InvalidDestination:  # counts for all of them
+                raise
+            except Exception as error:  # a router of the project may raise anything
                 results[position] = error
         if messages:
-            with self._lines.line() as line:
-                answers = line.send([message for _, message in messages])
-            for (position, _), answer in zip(messages, answers, strict=True):
+            for position, answer in zip(messages, self.broker.send(list(messages.values())), strict=True):
                 results[position] = answer
         return results
 
+    def _message(self, fact: Fact, report: Mapping[str, str]) -> Message:
+        text, row = envelope(fact), fact.row
+        if self._max_bytes is not None and (size := len(text.encode())) > self._max_bytes:
+            raise TooLarge(size, self._max_bytes)
+        return self.broker.message(
+            self._task.of(fact),
+            args=(json.loads(text),),
+            task_id=self._task_id.of(fact),
+            headers={**_headers(fact), **report},
+            # Logs and monitors show these instead of the arguments, which may hold personal data.
+            argsrepr=f"(<{row.type} {row.id}>,)",
+            kwargsrepr="{}",
+            **self._options,
+        )
+
     def _run(self, fact: Fact) -> Result:
-        name = self._messages.task_of(fact)
+        name = self._task.of(fact)
         task = self._app.tasks.get(name)
         if task is None:
             return Refused(f"Celery runs tasks eagerly here, and knows no task {name!r}.")
         given = [json.loads(envelope(fact))]
-        ended = task.apply(args=given, task_id=self._messages.id_of(fact), headers=headers_of(fact), throw=False)
+        ended = task.apply(args=given, task_id=self._task_id.of(fact), headers=_headers(fact), throw=False)
         return ended.result if ended.failed() else None
 
     def _deliver_and_wait(self, batch: Sequence[Fact]) -> list[Result]:
-        """What was handed over is looked up; the rest is sent. No thread waits for a task."""
+        """Look up what was handed over, and send the rest. No thread waits for a task."""
         self._prune()
-        known = handed_over.look(self.using, self._name, [fact.row.id for fact in batch])
+        known = handed_over.look(self.using, self._subscriber, [fact.row.id for fact in batch])
         found: dict[str, Result] = {id: result for id, each in known.items() if (result := self._known_result(each))}
         to_send = [fact for fact in batch if fact.row.id not in found]
         if to_send:
@@ -132,62 +158,43 @@ class CeleryTask(Destination):
         return [found[fact.row.id] for fact in batch]
 
     def _known_result(self, known: HandedOver) -> Result:
-        """None where it is to be sent again."""
+        """None where it has to be sent again."""
         if known.error:
             return Refused(known.error) if known.permanent else Undelivered(known.error)
         if known.ended:
             return Delivered(f"The task ended after {known.took or 0.0:.1f} s.")
         if known.seconds_left > 0:
-            # A task that ends right now wakes nobody, since its delivery is held: it is found by the next look, which
-            # is no further away than the task has taken so far.
+            # A task that ends while this worker holds its delivery wakes nobody. The next look finds it, and is no
+            # further away than the task has taken so far.
             elapsed = self._finish_within - known.seconds_left
             return Snooze(timedelta(seconds=min(known.seconds_left, max(FIRST_LOOK_SECONDS, elapsed))))
         return None
 
     def _send_and_note(self, facts: list[Fact]) -> list[Result]:
-        sent = [Sent(fact.row.id, self._messages.id_of(fact), self._messages.task_of(fact)) for fact in facts]
-        handed_over.note(self.using, self._name, sent, self._finish_within)
+        sent = [Sent(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
+        handed_over.note(self.using, self._subscriber, sent, self._finish_within)
         try:
             results = self._hand_over(facts)
         except Exception as error:
             results = [error] * len(facts)
         if failed := [each.event for each, result in zip(sent, results, strict=True) if result is not None]:
-            handed_over.forget(self.using, self._name, failed)
+            handed_over.forget(self.using, self._subscriber, failed)
         look = Snooze(timedelta(seconds=min(FIRST_LOOK_SECONDS, self._finish_within)))
         return [look if result is None else result for result in results]
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
-            handed_over.prune(self.using, self._name)
+            handed_over.prune(self.using, self._subscriber)
 
     @property
-    def _name(self) -> str:
+    def _subscriber(self) -> str:
         return f"{OUTSIDE}{self.alias}"
 
 
-@register("duebox")
-def check_that_celery_knows_the_tasks(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Its worker throws away what it does not know, and with settle="accepted" the event is delivered by then."""
-    found: list[CheckMessage] = []
-    for alias, each in subscriptions().items():
-        try:
-            destination = each.destination()
-        except DueboxError:  # another check says so
-            continue
-        if isinstance(destination, CeleryTask) and (name := destination.unknown_task()):
-            told = f"DUEBOX['DESTINATIONS'][{alias!r}]: the Celery app knows no task {name!r}."
-            found.append(Warning(told, hint=_repair(name, list(destination._app.tasks)), id="duebox.W017"))
-    return found
-
-
-def _repair(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    correct = f"Did you mean {near[0]!r}? If not, correct" if near else "Correct"
-    return (
-        f"{correct} the name, or import the module of the task where the app is made. Where workers of another project "
-        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
-    )
+def _headers(fact: Fact) -> dict[str, str]:
+    """For `task.request.headers`. Celery has a correlation_id of its own, which is the task's id."""
+    return {name if name == "traceparent" else f"duebox_{name}": value for name, value in headers(fact).items()}
 
 
 def find_app(path: str) -> Any:
@@ -224,3 +231,42 @@ def _own_app(celery: Any) -> Any:
 
 def _is_nobodys(app: Any) -> bool:
     return bool(app.main == "default" and not app.set_as_current)
+
+
+@register("duebox")
+def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """What may be right, and often is not."""
+    found: list[CheckMessage] = []
+    for alias, each in subscriptions().items():
+        try:
+            destination = each.destination()
+        except DueboxError:  # another check says so
+            continue
+        if isinstance(destination, CeleryTask):
+            where = f"DUEBOX['DESTINATIONS'][{alias!r}]"
+            found += [*_unknown_task(where, destination), *untested_broker(where, destination.broker)]
+    return found
+
+
+def _unknown_task(where: str, destination: CeleryTask) -> Iterator[CheckMessage]:
+    """Celery's worker throws away what it does not know; with settle="accepted" the event is delivered by then."""
+    if not (name := destination.unknown_task()):
+        return
+    near = get_close_matches(name, list(destination._app.tasks), n=1)
+    correct = f"Did you mean {near[0]!r}? If not, correct" if near else "Correct"
+    hint = (
+        f"{correct} the name, or import the module of the task where the app is made. Where workers of another project "
+        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
+    )
+    yield Warning(f"{where}: the Celery app knows no task {name!r}.", hint=hint, id="duebox.W017")
+
+
+def untested_broker(where: str, broker: Broker) -> Iterator[CheckMessage]:
+    if name := broker.untested():
+        yield Warning(
+            f"{where}: Duebox is not tested with {name} as Celery's broker, and does not limit how long it waits for "
+            "it.",
+            hint=f"Use {', '.join(BROKERS)}, or set time limits in broker_transport_options and add "
+            "duebox.W031 to SILENCED_SYSTEM_CHECKS.",
+            id="duebox.W031",
+        )

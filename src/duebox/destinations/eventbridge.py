@@ -9,7 +9,7 @@ from typing import Any
 from duebox.destinations.aws import DEFAULT_BYTES, client, of_entry, size_of, trace_header
 from duebox.destinations.aws_batch import AwsBatch, Entry
 from duebox.destinations.base import Problem, Result
-from duebox.destinations.envelope import envelope
+from duebox.destinations.envelope import envelope, producer
 from duebox.exceptions import InvalidDestination, Refused, Undelivered
 from duebox.fact import Fact
 
@@ -19,7 +19,8 @@ _TIME_BYTES = 14  # what AWS counts for the time, however it is written
 
 
 class EventBridge(AwsBatch):
-    """`source` is the producer of the event unless given, the detail type is its type, the detail its envelope.
+    """`source` is the producer of the event unless given, of a public event "duebox"; the detail type is its type, the
+    detail its envelope.
 
     AWS may pass an event on more than once and in any order. `largest` is for a whole request, counted as AWS does.
     """
@@ -56,7 +57,7 @@ class EventBridge(AwsBatch):
         row = fact.row
         if len(row.type) > LONGEST_TYPE:
             raise Refused(f"{row.type!r} has {len(row.type)} characters; EventBridge takes {LONGEST_TYPE} at most.")
-        source, detail = self._source or row.producer or "duebox", envelope(fact)
+        source, detail = self._source or producer(row) or "duebox", envelope(fact)
         content: dict[str, Any] = {
             "EventBusName": self._bus,
             "Source": source,

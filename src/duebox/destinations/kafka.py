@@ -17,7 +17,7 @@ from typing import Any
 
 from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.drivers import driver, positive
-from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.envelope import envelope, headers, ordering_key
 from duebox.destinations.naming import Name
 from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.fact import Fact
@@ -134,7 +134,7 @@ class Kafka(Destination):
             producer.produce(
                 self._topic.of(fact),
                 value,
-                key=f"{row.aggregate_type}:{row.aggregate_id}" if row.aggregate_type else None,
+                key=ordering_key(row),
                 headers=[(name, text.encode()) for name, text in told.items()],
                 timestamp=int(row.occurred * 1000),
                 on_delivery=report,

@@ -6,8 +6,8 @@
         {"match": {"event_type": [{"prefix": "order."}], "data": {"total": [{"numeric": [">", 1000]}]}}, "to": "risk"},
     ]}
 
-A pattern looks at the envelope. Events that begin with `public.` or `duebox.` are taken only by a route that says so: a
-route for everything would send each public event beside the one that it was made from.
+A pattern looks at the envelope. Events that begin with `public.`, `duebox.` or `periodic.` are taken only by a route
+that says so: a route for everything would send each public event beside the one that it was made from.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from duebox.destinations.envelope import as_dict
 from duebox.destinations.patterns import Pattern, compile
 from duebox.exceptions import InvalidDestination
 from duebox.fact import FactRow
+from duebox.subscribers import PERIODIC
 
-RESERVED = ("public.", "duebox.")
+RESERVED = ("public.", "duebox.", PERIODIC)
 FIELDS = (
-    "event_id", "event_type", "schema_version", "occurred_at", "aggregate_type", "aggregate_id", "organization_id",
-    "correlation_id", "causation_id", "actor", "producer", "data", "metadata",
+    "event_id", "event_type", "schema_version", "occurred_at", "workspace_id", "aggregate_type", "aggregate_id",
+    "organization_id", "correlation_id", "causation_id", "actor", "producer", "data", "metadata",
 )  # fmt: skip
 """Of an envelope: what a pattern may look at."""
-NESTED = ("data", "metadata")
+NESTED = ("data", "metadata", "actor")
 OR = "$or"
 _TEXT = re.compile(r"(\*|[a-z0-9_]+)(\.(\*|[a-z0-9_]+))*")
 

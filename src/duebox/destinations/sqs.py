@@ -9,7 +9,7 @@ from typing import Any
 from duebox.destinations.aws import DEFAULT_BYTES, client, of_entry, size_of, trace_header
 from duebox.destinations.aws_batch import AwsBatch, Entry
 from duebox.destinations.base import Result
-from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.envelope import envelope, headers, ordering_key
 from duebox.destinations.terms import Terms
 from duebox.exceptions import InvalidDestination, Undelivered
 from duebox.fact import Fact, FactRow
@@ -96,7 +96,7 @@ class SQSFifo(SQS):
     terms = Terms(ordered=True)
 
     def _grouped(self, entry: Entry, row: FactRow) -> Entry:
-        group = as_group(f"{row.aggregate_type}:{row.aggregate_id}") if row.aggregate_type else row.id
+        group = as_group(ordering_key(row) or row.id)
         entry.content.update(MessageGroupId=group, MessageDeduplicationId=row.id)
         return entry._replace(group=group)
 

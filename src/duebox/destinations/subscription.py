@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from duebox.destinations.routes import RESERVED, Route, read_route
 from duebox.destinations.terms import Terms, read_terms, refuse_unknown
 from duebox.exceptions import DueboxError, InvalidDestination
 from duebox.fact import Fact, FactRow
+from duebox.outcome import Discard, Snooze
 from duebox.subscribers import OUTSIDE, Subscriber
 
 _one_at_a_time = threading.Lock()
@@ -29,12 +31,17 @@ class Routed(Subscriber):
 
     alias: str
     routes: tuple[Route, ...] = ()
+    as_stored: bool = True
 
     def receives(self, event_type: str) -> bool:
         return any(route.may_take(event_type) for route in self.routes)
 
     def accepts(self, row: FactRow) -> bool:
         return any(route.takes(row) for route in self.routes)
+
+    def asks_for(self, event_type: str) -> list[str]:
+        matches = [route.match for route in self.routes if route.may_take(event_type)]
+        return [match if isinstance(match, str) else json.dumps(match) for match in matches]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,6 +158,6 @@ def _served() -> str | None:
 
 def _deliver_to(destination: Destination, fact: Fact) -> Result:
     [result] = destination.deliver([fact])
-    if isinstance(result, Exception):
+    if isinstance(result, Exception) and not isinstance(result, Snooze | Discard):
         raise result
     return result

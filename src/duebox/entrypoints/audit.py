@@ -1,41 +1,30 @@
-"""`duebox audit`: look into the audit log, prove it, carry it out, let its oldest entries go."""
+"""`duebox audit`: list, export, verify and prune the audit log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from duebox.entrypoints import audit_entries, audit_prune, audit_verify
-from duebox.exceptions import InvalidAudit
+from duebox.entrypoints.verbs import Group, Verb
 
 
-class Verb(NamedTuple):
-    run: Callable[[BaseCommand, dict[str, Any]], None]
-    add_options: Callable[[CommandParser], None]
+def _with_database(add_options: Callable[[CommandParser], None]) -> Callable[[CommandParser], None]:
+    def add(parser: CommandParser) -> None:
+        add_options(parser)
+        parser.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
+
+    return add
 
 
-VERBS = {
-    "list": Verb(audit_entries.show, audit_entries.add_list_options),
-    "export": Verb(audit_entries.export, audit_entries.add_export_options),
-    "verify": Verb(audit_verify.verify, audit_verify.add_options),
-    "prune": Verb(audit_prune.prune, audit_prune.add_options),
-}
-
-
-def add_audit_options(parser: CommandParser) -> None:
-    verbs = parser.add_subparsers(dest="audit", required=True, metavar="|".join(VERBS))
-    for name, verb in VERBS.items():
-        text = verb.run.__doc__
-        below = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
-        verb.add_options(below)
-        below.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
-
-
-def audit(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Look into the audit log, verify it, export it, or let its oldest entries go."""
-    try:
-        VERBS[options["audit"]].run(command, options)
-    except InvalidAudit as error:
-        raise CommandError(str(error)) from error
+AUDIT = Group(
+    "Audit log",
+    "List, export, verify or prune the audit log.",
+    {
+        "list": Verb(audit_entries.show, _with_database(audit_entries.add_list_options)),
+        "export": Verb(audit_entries.export, _with_database(audit_entries.add_export_options)),
+        "verify": Verb(audit_verify.verify, _with_database(audit_verify.add_options)),
+        "prune": Verb(audit_prune.prune, _with_database(audit_prune.add_options)),
+    },
+)

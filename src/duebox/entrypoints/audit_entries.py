@@ -18,7 +18,7 @@ from duebox.entrypoints.terminal import aligned, progress, readable
 from duebox.entrypoints.trial import moment
 from duebox.entrypoints.worker import positive
 from duebox.models import AuditEntry
-from duebox.models.audit import AuditQuerySet
+from duebox.models.audit import AuditQuerySet, name_of
 from duebox.schedule import project_zone
 from duebox.when import WhenError
 
@@ -41,7 +41,7 @@ def add_export_options(parser: CommandParser) -> None:
 
 
 def show(command: BaseCommand, options: dict[str, Any]) -> None:
-    """List entries, newest first."""
+    """List entries of the audit log, newest first."""
     entries = list(_matching(options).order_by("-id")[: options["limit"] + 1])
     shown, more = entries[: options["limit"]], len(entries) > options["limit"]
     if options["json"]:
@@ -78,7 +78,7 @@ def _new_file(path: str) -> TextIO:
 
 def _add_filters(parser: CommandParser) -> None:
     parser.add_argument("--about", type=entity, metavar="TYPE:ID", help="about this entity, as in member:42")
-    parser.add_argument("--actor", metavar="ID", help="done by this one, also in the name of another")
+    parser.add_argument("--actor", metavar="ID", help="done by the actor with this id, also in the name of another")
     parser.add_argument("--organization", metavar="ID", help="of this organization; '' for none")
     parser.add_argument("--action", help="of this action, as in member.removed")
     parser.add_argument("--correlation-id", metavar="ID", help="of this request or story")
@@ -108,7 +108,8 @@ def instant(options: dict[str, Any], name: str) -> datetime | None:
 def _cells(entry: AuditEntry) -> tuple[str, ...]:
     changes = ", ".join(f"{name}: {_brief(old)} -> {_brief(new)}" for name, (old, new) in entry.changes.items())
     about = f"{entry.entity_type}:{entry.entity_id}"
-    who = f"{entry.impersonator} as {entry.actor}" if entry.impersonator else entry.actor
+    actor, behind = name_of(entry.actor), name_of(entry.impersonator)
+    who = f"{behind} as {actor}" if behind else actor
     told = (entry.action, about, who, entry.organization, changes)
     return str(entry.id), readable(entry.recorded_at), *map(printable, told)
 

@@ -10,8 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from duebox.auditing import prune as let_go
 from duebox.auditing.text import printable
 from duebox.conf import conf
-from duebox.entrypoints.dead import operator
-from duebox.entrypoints.terminal import DRY_RUN, aligned
+from duebox.entrypoints.terminal import DRY_RUN, aligned, operator_actor
 from duebox.entrypoints.worker import positive
 
 
@@ -25,7 +24,7 @@ def prune(command: BaseCommand, options: dict[str, Any]) -> None:
     """Remove what is older than AUDIT_YEARS. It is verified first; where something is wrong, it stays."""
     using, dry_run = options["database"] or conf().DATABASE, options["dry_run"]
     done = []
-    for each in let_go(using, years=options["years"], dry_run=dry_run, actor=operator()):
+    for each in let_go(using, years=options["years"], dry_run=dry_run, actor=operator_actor()):
         done.append(each)
         if options["json"]:
             flaw = str(each.flaw) if each.flaw else None

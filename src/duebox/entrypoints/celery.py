@@ -22,6 +22,7 @@ from duebox.destinations.configured import subscriptions
 from duebox.entrypoints.celery_kick import kick
 from duebox.entrypoints.celery_reports import connect
 from duebox.entrypoints.in_time import deliver_in_time
+from duebox.fact import Actor
 from duebox.store import handed_over
 from duebox.worker.inline import deliver_here
 
@@ -50,7 +51,7 @@ def prune(database: str | None = None) -> None:
     using = database or conf().DATABASE
     for each in subscriptions().values():
         handed_over.prune(using, each.name)
-    for pruned in let_go(using, actor="duebox.prune"):
+    for pruned in let_go(using, actor=Actor("system", "duebox.prune")):
         if pruned.flaw:
             logger.error("audit entries kept, something is wrong: organization=%s %s", pruned.organization, pruned.flaw)
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
-from uuid import uuid4
 
 from django.core.signals import setting_changed
 from django.db import connections, transaction
@@ -20,8 +19,7 @@ from django.db import connections, transaction
 from duebox.conf import conf
 from duebox.context import handling
 from duebox.destinations.celery import find_app
-from duebox.destinations.celery_line import Lines
-from duebox.destinations.celery_message import Message
+from duebox.destinations.celery_broker import Broker, Message
 from duebox.destinations.drivers import driver
 from duebox.exceptions import InvalidDestination
 from duebox.signals import emitted
@@ -78,7 +76,7 @@ class Kicks:
     def __init__(self) -> None:
         self._app = app_of_settings()
         self._queue = conf().CELERY.get("QUEUE", "")
-        self._lines = Lines(self._app, None, TIMEOUT_SECONDS)
+        self.broker = Broker(self._app, None, TIMEOUT_SECONDS)
         self._last: dict[str, float] = {}
         """When the last one runs, for each database; one that is still to come covers whatever is stored until then."""
         self._one_at_a_time = threading.Lock()
@@ -92,8 +90,7 @@ class Kicks:
         if wait is None:
             return
         try:
-            with self._lines.line() as line:
-                [problem] = line.send([self._message(using, wait)])
+            [problem] = self.broker.send([self._message(using, wait)])
             if problem is not None:
                 raise problem
         except Exception as error:
@@ -111,11 +108,8 @@ class Kicks:
             return wait
 
     def _message(self, using: str, wait: float) -> Message:
-        given = {"database": using}
-        content = self._app.amqp.as_task_v2(str(uuid4()), DELIVER, kwargs=given, countdown=wait, ignore_result=True)
         options = {"queue": self._queue} if self._queue else {}
-        sending = self._app.amqp.router.route(options, DELIVER, (), given, self._app.tasks.get(DELIVER))
-        return Message(DELIVER, content, {**sending, "serializer": "json"})
+        return self.broker.message(DELIVER, kwargs={"database": using}, countdown=wait, headers={}, **options)
 
 
 @cache

@@ -16,7 +16,7 @@ from celery import signals
 from django.db import connections
 
 from duebox.conf import conf
-from duebox.destinations.celery_message import DATABASE, SETTLE
+from duebox.destinations.celery import DATABASE, SETTLE
 from duebox.exceptions import Permanent
 from duebox.store import handed_over
 

@@ -1,10 +1,9 @@
-"""`duebox destinations`, `duebox pause` and `duebox resume`: how destinations fare, and leaving them alone."""
+"""`duebox destinations`: the state of destinations, and pausing them."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +14,12 @@ from duebox.auditing.text import printable
 from duebox.conf import conf
 from duebox.destinations import pausing
 from duebox.destinations.configured import destination_of, subscriptions
-from duebox.entrypoints.dead import operator
-from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of, serves_endpoints, stored_name
-from duebox.entrypoints.terminal import aligned, readable
-from duebox.exceptions import DueboxError
+from duebox.destinations.known_names import ENDPOINTS, destination_name, endpoint_of, near, serves_endpoints
+from duebox.entrypoints.terminal import aligned, operator, readable
+from duebox.entrypoints.verbs import Group, Verb
+from duebox.exceptions import DueboxError, InvalidAction
 from duebox.fingerprint import telling_line
-from duebox.models import Endpoint, Gate
-from duebox.origins import bound
+from duebox.models import DestinationState, WebhookEndpoint
 from duebox.store import gates
 from duebox.store.gates import State
 from duebox.subscribers import OUTSIDE
@@ -30,26 +28,26 @@ _ERROR_LIMIT = 120
 """What a stranger answered must not break the table."""
 
 
-def add_destinations_options(parser: CommandParser) -> None:
+def _add_list_options(parser: CommandParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, one destination a line")
     _add_database(parser)
 
 
-def add_pause_options(parser: CommandParser) -> None:
+def _add_pause_options(parser: CommandParser) -> None:
     parser.add_argument("name", help="a destination by alias, as in bus, or a part of one: webhooks/<endpoint>")
     parser.add_argument("--note", default="", help="why, for whoever looks")
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_database(parser)
 
 
-def add_resume_options(parser: CommandParser) -> None:
+def _add_resume_options(parser: CommandParser) -> None:
     parser.add_argument("name", help="a destination by alias, or a part of one")
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_database(parser)
 
 
-def destinations(command: BaseCommand, options: dict[str, Any]) -> None:
-    """List the destinations: what waits for each, and how it fares."""
+def show_all(command: BaseCommand, options: dict[str, Any]) -> None:
+    """List the destinations, what waits for each, and whether it is paused or failing."""
     using = options["database"] or conf().DATABASE
     states = {each.name: each for each in gates.states(using)}
     names = sorted({f"{OUTSIDE}{alias}" for alias in subscriptions()} | set(states))
@@ -71,26 +69,24 @@ def pause(command: BaseCommand, options: dict[str, Any]) -> None:
     using = options["database"] or conf().DATABASE
     name, endpoint = _known(options["name"], using)
     note = options["note"] or f"paused by {operator()}"
-    with bound(actor=operator()):
-        if endpoint:
-            _endpoints().pause(endpoint, note)
-        else:
-            pausing.pause(using, name, note)
-    said = f"{options['name']} is paused; its events wait until: manage.py duebox resume {options['name']}"
+    if endpoint:
+        _endpoints().pause(endpoint, note)
+    else:
+        pausing.pause(using, name, note)
+    said = f"{options['name']} is paused; its events wait until: manage.py duebox destinations resume {options['name']}"
     command.stdout.write(json.dumps({"name": name, "paused": True, "note": note}) if options["json"] else said)
 
 
 def resume(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Go on delivering to a destination, also where it was left alone because it failed."""
+    """Go on delivering to a destination, also where it is left alone because it failed."""
     using = options["database"] or conf().DATABASE
     name, endpoint = _known(options["name"], using, also_removed=True)
-    with bound(actor=operator()):
-        went_on = _endpoints().resume(endpoint) if endpoint else pausing.resume(using, name)
+    went_on = _endpoints().resume(endpoint) if endpoint else pausing.resume(using, name)
     said = f"{options['name']} {'goes on' if went_on else 'was neither paused nor left alone'}."
     command.stdout.write(json.dumps({"name": name, "resumed": went_on}) if options["json"] else said)
 
 
-def _known(given: str, using: str, *, also_removed: bool = False) -> tuple[str, Endpoint | None]:
+def _known(given: str, using: str, *, also_removed: bool = False) -> tuple[str, WebhookEndpoint | None]:
     """The name by which a destination is paused. Of an endpoint also its row, if it was not removed meanwhile."""
     alias, _, key = given.removeprefix(OUTSIDE).partition("/")
     if alias not in subscriptions():
@@ -106,18 +102,16 @@ def _known(given: str, using: str, *, also_removed: bool = False) -> tuple[str, 
         return name, None
     if row := endpoint_of(using, key):
         return f"{OUTSIDE}{alias}/{row.pk}", row
-    if also_removed and Gate.objects.using(using).filter(name=name).exists():
+    if also_removed and DestinationState.objects.using(using).filter(name=name).exists():
         return name, None
     raise CommandError(f"{given!r} is no endpoint; {ENDPOINTS}")
 
 
 def _why_unknown(alias: str, using: str) -> str:
     try:
-        stored_name(using, f"{OUTSIDE}{alias}")
-    except CommandError:
-        near = get_close_matches(alias, subscriptions(), n=1)
-        there = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(subscriptions()) or 'none'}."
-        return f"is no destination; {there}"
+        destination_name(using, alias)
+    except InvalidAction:
+        return f"is no destination; {near(alias, subscriptions())}"
     return "is not configured any more; put it back into DUEBOX['DESTINATIONS'] first."
 
 
@@ -166,3 +160,14 @@ def _short(text: str) -> str:
 
 def _add_database(parser: CommandParser) -> None:
     parser.add_argument("--database", help="the alias whose tables to look at (DUEBOX['DATABASE'])")
+
+
+DESTINATIONS = Group(
+    "Destinations",
+    "Look at the destinations to which events go, and pause or resume them.",
+    {
+        "list": Verb(show_all, _add_list_options),
+        "pause": Verb(pause, _add_pause_options),
+        "resume": Verb(resume, _add_resume_options),
+    },
+)

@@ -1,4 +1,4 @@
-"""`duebox docs events`: a page for each type of event, and one document for other tools."""
+"""`duebox events docs`: a page for each type of event, and one document for other tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ NO_PUBLIC_TYPES = "No event type is public; say public={...} in the declaration 
 
 
 def add_documents_options(parser: CommandParser) -> None:
-    parser.add_argument("what", choices=["events"], help="what to write about")
     parser.add_argument("--out", metavar="FOLDER", help="where the pages go, as in docs/events")
     parser.add_argument("--asyncapi", metavar="FILE", help="where an AsyncAPI document goes, as JSON")
     parser.add_argument("--public", action="store_true", help="only public events, for others to read")

@@ -8,12 +8,12 @@ from typing import Any
 from duebox.auditing.text import printable
 from duebox.entrypoints.endpoint_states import State
 from duebox.entrypoints.terminal import aligned
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 
 _LINE = 100
 
 
-def as_dict(row: Endpoint, state: State) -> dict[str, Any]:
+def as_dict(row: WebhookEndpoint, state: State) -> dict[str, Any]:
     return {
         "id": str(row.pk),
         "organization": row.organization,
@@ -29,7 +29,7 @@ def as_dict(row: Endpoint, state: State) -> dict[str, Any]:
     }
 
 
-def listed(found: Iterable[tuple[Endpoint, State]]) -> list[str]:
+def listed(found: Iterable[tuple[WebhookEndpoint, State]]) -> list[str]:
     cells = [
         (
             str(row.pk),
@@ -42,7 +42,7 @@ def listed(found: Iterable[tuple[Endpoint, State]]) -> list[str]:
     return aligned(("id", "organization", "host", "types", "state", "description"), cells)
 
 
-def page(row: Endpoint, state: State, attempts: list[dict[str, Any]]) -> Iterator[str]:
+def page(row: WebhookEndpoint, state: State, attempts: list[dict[str, Any]]) -> Iterator[str]:
     yield f"{row.pk}  {printable(str(row))}"
     yield f"types: {', '.join(row.types)}"
     if row.description:
@@ -64,5 +64,5 @@ def _line(attempt: dict[str, Any]) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _told(row: Endpoint, state: State) -> str:
+def _told(row: WebhookEndpoint, state: State) -> str:
     return f"disabled: {row.disabled_reason}" if row.disabled_at else "; ".join(["enabled", *state.words()])

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from django.db.models import Q
 from django.utils import timezone
 
+from duebox.destinations.known_names import webhooks
 from duebox.destinations.subscription import Subscription
-from duebox.entrypoints.subscriber_names import webhooks
 from duebox.exceptions import DueboxError
 from duebox.fingerprint import telling_line
-from duebox.models import Endpoint, Gate
+from duebox.models import DestinationState, WebhookEndpoint
 
 _LINE = 100
 
@@ -44,18 +44,18 @@ class State(NamedTuple):
             yield f"left alone until {_minute(self.left_alone_until)}{error}"
 
 
-def states_of(using: str) -> Callable[[Endpoint], State]:
+def states_of(using: str) -> Callable[[WebhookEndpoint], State]:
     """How each endpoint fares; one question for all of them."""
     served = webhooks()
     if served is None:
         return lambda row: State()
-    rows = Gate.objects.using(using).filter(Q(name=served.name) | Q(name__startswith=f"{served.name}/"))
+    rows = DestinationState.objects.using(using).filter(Q(name=served.name) | Q(name__startswith=f"{served.name}/"))
     gates = {gate.name: gate for gate in rows}
-    whole, days = gates.get(served.name, Gate()), _days(served)
-    return lambda row: _state(row, gates.get(f"{served.name}/{row.pk}", Gate()), whole, days)
+    whole, days = gates.get(served.name, DestinationState()), _days(served)
+    return lambda row: _state(row, gates.get(f"{served.name}/{row.pk}", DestinationState()), whole, days)
 
 
-def _state(row: Endpoint, own: Gate, whole: Gate, days: float) -> State:
+def _state(row: WebhookEndpoint, own: DestinationState, whole: DestinationState, days: float) -> State:
     paused = own if own.paused_at else whole  # who pauses the whole means its parts
     alone = own.open_until if own.open_until and own.open_until > timezone.now() else None
     since = max(own.failing_since, row.enabled_at) if own.failing_since and _fails(own) else None
@@ -65,7 +65,7 @@ def _state(row: Endpoint, own: Gate, whole: Gate, days: float) -> State:
     )  # fmt: skip
 
 
-def _fails(gate: Gate) -> bool:
+def _fails(gate: DestinationState) -> bool:
     """One that is only to be left alone, by its own wish or by a fault of ours, has begun so after it last failed."""
     return bool(gate.failing_since and gate.failed_at and gate.failing_since <= gate.failed_at)
 

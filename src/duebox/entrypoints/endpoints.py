@@ -1,4 +1,4 @@
-"""`duebox endpoints`: who gets webhooks, how they fare, and their secrets, each shown once."""
+"""`duebox endpoints`: who gets webhooks, their state, and their secrets, each shown once."""
 
 from __future__ import annotations
 
@@ -6,59 +6,31 @@ import json
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.auditing.text import printable
 from duebox.conf import conf
+from duebox.destinations.known_names import ENDPOINTS, endpoint_of
 from duebox.destinations.webhooks import event_types
-from duebox.entrypoints.dead import operator
 from duebox.entrypoints.endpoint_pages import as_dict, listed, page
 from duebox.entrypoints.endpoint_states import states_of
-from duebox.entrypoints.subscriber_names import ENDPOINTS, endpoint_of
+from duebox.entrypoints.terminal import operator
+from duebox.entrypoints.verbs import Group, Options, Verb
 from duebox.entrypoints.worker import positive
-from duebox.exceptions import DueboxError, NotReady
-from duebox.models import Endpoint
-from duebox.origins import bound
+from duebox.models import WebhookEndpoint
 from duebox.store import webhooks as store
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-Options = dict[str, Any]
 A_YEAR = 8_760
 
 
-class Verb(NamedTuple):
-    run: Callable[[BaseCommand, Options], None]
-    add_options: Callable[[CommandParser], None]
-
-
-def add_endpoints_options(parser: CommandParser) -> None:
-    verbs = parser.add_subparsers(dest="endpoints", required=True, metavar="|".join(VERBS))
-    for name, verb in VERBS.items():
-        text = verb.run.__doc__
-        below = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
-        verb.add_options(below)
-        below.add_argument("--json", action="store_true", help="print JSON")
-        below.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
-
-
-def endpoints(command: BaseCommand, options: Options) -> None:
-    """See who gets webhooks, add endpoints, test them, replace their secrets, switch them off and on."""
-    try:
-        with bound(actor=operator()):  # for the audit log
-            VERBS[options["endpoints"]].run(command, options)
-    except NotReady:
-        raise
-    except DueboxError as error:
-        raise CommandError(str(error)) from error
-
-
 def show_all(command: BaseCommand, options: Options) -> None:
-    """List the endpoints."""
-    rows = Endpoint.objects.using(_using(options)).order_by("organization", "pk")
+    """List the endpoints and their states."""
+    rows = WebhookEndpoint.objects.using(_using(options)).order_by("organization", "pk")
     if options["organization"]:
         rows = rows.of(options["organization"])
     states = states_of(_using(options))
@@ -67,7 +39,7 @@ def show_all(command: BaseCommand, options: Options) -> None:
 
 
 def add(command: BaseCommand, options: Options) -> None:
-    """Add an endpoint. Its secret is printed once."""
+    """Add an endpoint and print its secret, once."""
     types = options["types"].split(",")
     made = _api().create(
         options["organization"], options["url"], types, description=options["description"],
@@ -102,7 +74,7 @@ def show(command: BaseCommand, options: Options) -> None:
 
 
 def rotate(command: BaseCommand, options: Options) -> None:
-    """Replace the secret. The new one is printed once; both sign until the overlap ends."""
+    """Replace the secret of an endpoint. The new one is printed once; both sign until the overlap ends."""
     row = _endpoint(options)
     secret = _api().rotate(row, overlap=timedelta(hours=options["overlap_hours"]))
     _tell(command, options, {"id": options["id"], "secret": secret}, secret)
@@ -143,13 +115,13 @@ def remove(command: BaseCommand, options: Options) -> None:
 
 
 def reencrypt(command: BaseCommand, options: Options) -> None:
-    """Encrypt all secrets with the newest key, after DUEBOX['WEBHOOK_KEYS'] has changed."""
+    """Encrypt all secrets with the newest key. For after a change of DUEBOX['WEBHOOK_KEYS']."""
     done = _api().reencrypt(_using(options))
     _tell(command, options, {"reencrypted": done}, f"{done} endpoint{'s' if done != 1 else ''} under the newest key.")
 
 
 def prune(command: BaseCommand, options: Options) -> None:
-    """Forget webhooks that were received long ago; a repeat of them would not be recognised any more."""
+    """Forget webhooks that were received long ago. A repeat of them would not be recognised any more."""
     gone = store.prune(_using(options), options["days"])
     _tell(command, options, {"forgotten": gone}, f"{gone} receipt{'s' if gone != 1 else ''} forgotten.")
 
@@ -214,19 +186,33 @@ def _add_prune_options(parser: CommandParser) -> None:
     parser.add_argument("--days", type=positive, default=days, help=f"keep so many days ({days})")
 
 
-VERBS = {
-    "list": Verb(show_all, _add_list_options),
-    "add": Verb(add, _add_add_options),
-    "change": Verb(change, _add_change_options),
-    "show": Verb(show, _add_show_options),
-    "rotate": Verb(rotate, _add_rotate_options),
-    "test": Verb(test, _add_id),
-    "enable": Verb(enable, _add_id),
-    "disable": Verb(disable, _add_disable_options),
-    "remove": Verb(remove, _add_id),
-    "reencrypt": Verb(reencrypt, lambda parser: None),
-    "prune": Verb(prune, _add_prune_options),
-}
+def _verb(run: Callable[[BaseCommand, Options], None], add_options: Callable[[CommandParser], None] | None) -> Verb:
+    def add(parser: CommandParser) -> None:
+        if add_options:
+            add_options(parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
+
+    return Verb(run, add)
+
+
+WEBHOOK_ENDPOINTS = Group(
+    "Webhook endpoints",
+    "See who gets webhooks, add endpoints, test them, replace their secrets, disable and enable them.",
+    {
+        "list": _verb(show_all, _add_list_options),
+        "show": _verb(show, _add_show_options),
+        "add": _verb(add, _add_add_options),
+        "change": _verb(change, _add_change_options),
+        "rotate": _verb(rotate, _add_rotate_options),
+        "test": _verb(test, _add_id),
+        "enable": _verb(enable, _add_id),
+        "disable": _verb(disable, _add_disable_options),
+        "remove": _verb(remove, _add_id),
+        "reencrypt": _verb(reencrypt, None),
+        "prune": _verb(prune, _add_prune_options),
+    },
+)
 
 
 def _api() -> ModuleType:
@@ -237,14 +223,14 @@ def _api() -> ModuleType:
     return driver("duebox.destinations.webhooks.endpoints", "webhooks")  # type: ignore[no-any-return]
 
 
-def _endpoint(options: Options) -> Endpoint:
+def _endpoint(options: Options) -> WebhookEndpoint:
     row = endpoint_of(_using(options), options["id"])
     if row is None:
         raise CommandError(f"No endpoint has the id {options['id']!r}; {ENDPOINTS}")
     return row
 
 
-def _as_dict(options: Options, row: Endpoint) -> dict[str, Any]:
+def _as_dict(options: Options, row: WebhookEndpoint) -> dict[str, Any]:
     return as_dict(row, states_of(_using(options))(row))
 
 

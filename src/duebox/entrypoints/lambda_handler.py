@@ -1,7 +1,7 @@
 """Duebox as an AWS Lambda function: `duebox.entrypoints.lambda_handler.handler`.
 
 Whatever invokes it, it delivers what is due, until nothing is or its time is nearly over: a schedule, the ping of a
-database trigger (`duebox sql aurora-trigger`), or a queue with events that came back, which are first taken back.
+database trigger (`duebox sql trigger`), or a queue with events that came back, which are first taken back.
 Django is set up with the module: while a function starts, Lambda gives it a whole CPU.
 """
 

@@ -34,7 +34,7 @@ def add_plan_options(parser: CommandParser) -> None:
 
 
 def plan(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Bring schedules in line with the rows of their models, or with --tzdata with the zone database."""
+    """Bring schedules in line with the rows of their models. With --tzdata, with the zone database."""
     using = options["database"] or conf().DATABASE
     if options["tzdata"]:
         follow_tzdata(command, options, using)

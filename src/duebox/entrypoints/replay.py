@@ -1,70 +1,37 @@
-"""`duebox replay`: send stored events again, or to somebody who was not there."""
+"""`duebox events replay`: send stored events again, or to somebody who was not there."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from duebox.conf import conf
 from duebox.entrypoints.audit_entries import instant
-from duebox.entrypoints.dead import operator
-from duebox.entrypoints.redrive import per_second
-from duebox.entrypoints.terminal import DRY_RUN, progress
-from duebox.exceptions import InvalidReplay
+from duebox.entrypoints.deliveries import per_second
+from duebox.entrypoints.terminal import DRY_RUN, operator, progress
+from duebox.entrypoints.verbs import Group, Options, Verb
 from duebox.store import replay as store
 from duebox.store.replay import Manner, Replayed
 
-Options = dict[str, Any]
-
-
-class Verb(NamedTuple):
-    run: Callable[[Options, Manner], Replayed]
-    add_options: Callable[[CommandParser], None]
-
-
-def add_replay_options(parser: CommandParser) -> None:
-    verbs = parser.add_subparsers(dest="replay", required=True, metavar="|".join(VERBS))
-    for name, verb in VERBS.items():
-        text = verb.run.__doc__
-        below = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
-        verb.add_options(below)
-        below.add_argument("--to", required=True, metavar="NAME", help="a subscriber, a destination, or an endpoint")
-        below.add_argument("--dry-run", action="store_true", help="only say how many")
-        below.add_argument("--json", action="store_true", help="print JSON")
-        below.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
-
-
-def replay(command: BaseCommand, options: Options) -> None:
-    """Send stored events again: one, what failed, what somebody new has missed, or all of a time."""
-    try:
-        with progress(command, options["replay"], quiet=options["json"]) as tell:
-            manner = Manner(
-                by=operator(), rate=options.get("rate"), dry_run=options["dry_run"],
-                using=options["database"] or conf().DATABASE, tell=tell,
-            )  # fmt: skip
-            done = VERBS[options["replay"]].run(options, manner)
-    except InvalidReplay as error:
-        raise CommandError(str(error)) from error
-    _report(command, options, done)
+Replay = Callable[[Options, Manner], Replayed]
 
 
 def resend(options: Options, manner: Manner) -> Replayed:
-    """One event to one subscriber again, whatever became of it before."""
+    """Send one event to one subscriber again, whatever became of it before."""
     store.resend(options["event"], to=options["to"], manner=manner)
     return Replayed(added=1)
 
 
 def recover(options: Options, manner: Manner) -> Replayed:
-    """What failed since then: dead and parked letters, and what an endpoint missed while it was disabled."""
+    """Send again what failed since then: dead and parked letters, and what an endpoint missed while it was disabled."""
     return store.recover(to=options["to"], since=_moment(options, "since"), manner=manner)
 
 
 def missing(options: Options, manner: Manner) -> Replayed:
-    """Events that would go there today and never did: for a new handler, destination or endpoint."""
+    """Send events that would go there today and never did. For a new handler, destination or endpoint."""
     return store.missing(
         to=options["to"], since=_moment(options, "since"), until=instant(options, "until"), type=options["type"],
         organization=options["organization"], manner=manner,
@@ -72,19 +39,19 @@ def missing(options: Options, manner: Manner) -> Replayed:
 
 
 def bulk(options: Options, manner: Manner) -> Replayed:
-    """Every event of a time that would go there today, again."""
+    """Send every event of a time that would go there today, again."""
     return store.bulk(
         to=options["to"], since=_moment(options, "since"), until=_moment(options, "until"), type=options["type"],
         organization=options["organization"], manner=manner,
     )  # fmt: skip
 
 
-def _report(command: BaseCommand, options: Options, done: Replayed) -> None:
+def _report(command: BaseCommand, options: Options, done: Replayed, replay: Replay) -> None:
     if options["json"]:
         command.stdout.write(json.dumps({**done.as_dict(), "dry_run": options["dry_run"]}))
         return
     would = "would be " if options["dry_run"] else ""
-    again = f", {done.redriven} {would}redriven" if options["replay"] == "recover" else ""
+    again = f", {done.retried} {would}retried" if replay is recover else ""
     command.stdout.write(f"{done.added} {would}sent to {options['to']}{again}.")
     if done.still_open:
         command.stdout.write(f"{done.still_open} left alone: a delivery of theirs is still open, due or dead.")
@@ -125,9 +92,34 @@ def _add_until(parser: CommandParser, *, required: bool) -> None:
     parser.add_argument("--organization", metavar="ID", help="of this organization")
 
 
-VERBS = {
-    "resend": Verb(resend, _add_event),
-    "recover": Verb(recover, _add_since),
-    "missing": Verb(missing, _add_missing),
-    "bulk": Verb(bulk, _add_bulk),
-}
+def _verb(replay: Replay, add_options: Callable[[CommandParser], None]) -> Verb:
+    def run(command: BaseCommand, options: Options) -> None:
+        with progress(command, replay.__name__, quiet=options["json"]) as tell:
+            manner = Manner(
+                by=operator(), rate=options.get("rate"), dry_run=options["dry_run"],
+                using=options["database"] or conf().DATABASE, tell=tell,
+            )  # fmt: skip
+            done = replay(options, manner)
+        _report(command, options, done, replay)
+
+    def add(parser: CommandParser) -> None:
+        add_options(parser)
+        parser.add_argument("--to", required=True, metavar="NAME", help="a handler, a destination, or an endpoint")
+        parser.add_argument("--dry-run", action="store_true", help="only say how many")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--database", metavar="ALIAS", help="the alias whose tables to use (DUEBOX['DATABASE'])")
+
+    run.__doc__ = replay.__doc__
+    return Verb(run, add)
+
+
+REPLAY = Group(
+    "Replay",
+    "Send stored events again: one, what failed, what is missing, or all of a time.",
+    {
+        "resend": _verb(resend, _add_event),
+        "recover": _verb(recover, _add_since),
+        "missing": _verb(missing, _add_missing),
+        "bulk": _verb(bulk, _add_bulk),
+    },
+)

@@ -1,4 +1,4 @@
-"""`duebox routes`: who receives an event, and why."""
+"""`duebox events routes`: who receives an event, and why."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from django.db import DatabaseError
 from duebox.conf import conf
 from duebox.contracts import types
 from duebox.destinations.envelope import as_dict
+from duebox.destinations.known_names import serves_endpoints
 from duebox.destinations.routes import Route
 from duebox.destinations.subscription import Routed, Subscription
-from duebox.entrypoints.subscriber_names import serves_endpoints
 from duebox.entrypoints.terminal import aligned
 from duebox.exceptions import NotReady
 from duebox.fact import FactRow
@@ -157,7 +157,7 @@ def _row(name: str, data: dict[str, Any] | None, options: dict[str, Any]) -> Fac
     return FactRow(
         id="00000000-0000-7000-8000-000000000000", type=name, version=kind.version if kind else 1, occurred=0.0,
         aggregate_type=aggregate_type, aggregate_id=aggregate_id, organization=options["organization"], correlation="",
-        causation=None, actor="", producer="", key=None, data=json.dumps(data), metadata="{}",
+        causation=None, actor=None, producer="", key=None, data=json.dumps(data), metadata="{}",
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _refuse_unknown(name: str) -> None:
     if not known or name in known or name.startswith("duebox.") or _is_named(name):
         return
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`duebox docs events` lists what is declared."
+    hint = f"did you mean {near[0]!r}?" if near else "`duebox events routes` lists who receives what."
     raise CommandError(f"Nobody declared {name!r}; {hint}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,27 +17,13 @@ from duebox.contracts.types import EventType, declared
 from duebox.entrypoints.documents import NO_TYPES
 from duebox.entrypoints.schemas_check import add_check_options, check
 from duebox.entrypoints.terminal import DRY_RUN
+from duebox.entrypoints.verbs import Group, Verb
 from duebox.entrypoints.worker import positive
 from duebox.exceptions import InvalidContract
 
 CHECK_NEXT = (
     "Files changed that were there before; to see whom that breaks: manage.py duebox schemas check --against main"
 )
-
-
-def add_schemas_options(parser: CommandParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
-    for name, (run, add_options) in ACTIONS.items():
-        add_options(actions.add_parser(name, help=run.__doc__, description=run.__doc__, allow_abbrev=False))
-
-
-def schemas(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Keep the schema files in step with the code, check that they break nobody, or print a class for one."""
-    run, _ = ACTIONS[options["action"]]
-    try:
-        run(command, options)
-    except InvalidContract as error:
-        raise CommandError(str(error)) from error
 
 
 def _add_write_options(parser: CommandParser) -> None:
@@ -62,7 +48,9 @@ def _what_changed(difference: files.Difference, place: Path, kinds: tuple[EventT
     """What the new file says otherwise than the old one; None if there is no old one."""
     if not difference.path.exists():
         return None
-    new = next(kind for kind in kinds if files.path_of(place, kind) == difference.path)
+    new = next((kind for kind in kinds if files.path_of(place, kind) == difference.path), None)
+    if new is None:
+        return ["the envelope is another one"]
     try:
         old = files.type_from(new.name, new.version, files.at(difference.path))
     except InvalidContract as error:
@@ -115,10 +103,12 @@ def _refuse_unknown(name: str, version: int | None, versions: dict[int, Any], na
         raise CommandError(f"{name} has no version {version}; there are: {', '.join(map(str, sorted(versions)))}.")
 
 
-Action = tuple[Callable[[BaseCommand, dict[str, Any]], None], Callable[[CommandParser], None]]
-
-ACTIONS: dict[str, Action] = {
-    "check": (check, add_check_options),
-    "write": (_write, _add_write_options),
-    "code": (_code, _add_code_options),
-}
+SCHEMAS = Group(
+    "Schemas",
+    "Keep the schema files in step with the code, check that a change breaks nobody, or print a class for one.",
+    {
+        "check": Verb(check, add_check_options),
+        "write": Verb(_write, _add_write_options),
+        "code": Verb(_code, _add_code_options),
+    },
+)

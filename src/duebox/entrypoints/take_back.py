@@ -1,7 +1,7 @@
 """Events that come back from a queue, such as the dead-letter queue of a rule or of a consumer: deliver them again.
 
 DUEBOX_REDELIVER_TO names the destinations that they go to, as in `bus` or `bus,queue`. Where an event still waits for
-one of these it goes on there, a dead letter is redriven, and one that was delivered is sent once more. What somebody
+one of these it goes on there, a dead letter is retried, and one that was delivered is sent once more. What somebody
 parked stays parked, and its message in the queue. Without the variable only what is still in the outbox goes on: nobody
 can say where the rest shall go.
 """
@@ -21,7 +21,7 @@ from duebox.conf import conf
 from duebox.exceptions import InvalidReplay
 from duebox.models import Attempt, Delivery, Event
 from duebox.store import replay
-from duebox.store.dead import of_disabled, redrive
+from duebox.store.operations import of_disabled, retry
 from duebox.store.replay import Manner
 from duebox.subscribers import OUTSIDE, by_name
 
@@ -54,7 +54,7 @@ def _reason_to_keep(record: Mapping[str, Any]) -> str:
     waiting = Delivery.objects.using(using).filter(event_id=event_id, subscriber__startswith=OUTSIDE)
     open_ones = list(waiting.filter(subscriber__in=named) if named else waiting)
     if parked := [str(each.id) for each in open_ones if each.status == Delivery.Status.PARKED]:
-        return f"it is parked; make it due again: manage.py duebox redrive {' '.join(parked)}"
+        return f"it is parked; make it due again: manage.py duebox deliveries retry {' '.join(parked)}"
     missing = set(named) - {each.subscriber for each in open_ones}
     if not (open_ones or missing):
         return f"it was delivered before; set {VARIABLE} to the alias that it shall go to again"
@@ -71,7 +71,7 @@ def _make_due(event_id: UUID, dead: list[int], missing: list[str], why: str, usi
     """All of it or nothing; says why not."""
     try:
         with transaction.atomic(using=using):
-            redrive(using, dead, note=f"redriven: {why}")
+            retry(using, dead, note=f"retried: {why}", states=["dead"])
             for name in missing:
                 replay.take_back(event_id, to=name, why=why, manner=Manner(using=using))
     except InvalidReplay as error:
@@ -84,7 +84,7 @@ def _event_id(body: Any) -> UUID | None:
     try:
         found = json.loads(body)
         return UUID(found.get("detail", found)["event_id"])
-    except (TypeError, ValueError, KeyError, AttributeError):
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError):  # the last: brackets nested too deeply
         return None
 
 

@@ -1,16 +1,46 @@
-"""What commands print for people: tables, times, progress."""
+"""What commands print for people: tables, times, progress, log lines."""
 
 from __future__ import annotations
 
+import getpass
+import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
 from django.core.management.base import BaseCommand
 
+from duebox.fact import Actor
 from duebox.when.times import short
 
 DRY_RUN = "Dry run: nothing was changed."
+
+
+def operator() -> str:
+    """Who runs this command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return f"uid {os.getuid()}"
+
+
+def operator_actor() -> Actor:
+    """The same as an actor: the name is that of an account of the machine, not of a user of the project."""
+    return Actor("operator", operator())
+
+
+def show_logs(level: int) -> None:
+    """Print log lines from this level on to stderr, with tracebacks, unless the project has handlers for them. A level
+    that the project has set for `duebox` stays."""
+    ours = logging.getLogger("duebox")
+    if ours.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    ours.addHandler(handler)
+    if ours.level == logging.NOTSET:
+        ours.setLevel(level)
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
 from duebox.conf import conf
+from duebox.entrypoints.terminal import show_logs
 from duebox.subscribers import matching
 from duebox.worker.loop import Worker
 from duebox.worker.process import Supervisor, run_worker
@@ -43,10 +45,11 @@ def add_once_options(parser: CommandParser) -> None:
 
 
 def worker(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Deliver until stopped by SIGTERM or SIGINT."""
+    """Fire schedules and deliver events until stopped by SIGTERM or SIGINT."""
     if options["processes"] > 1:
         raise SystemExit(Supervisor(options["processes"]).run())
     one = _worker(options)
+    show_logs(logging.INFO if options["verbosity"] else logging.WARNING)
     command.stdout.write(
         f"Duebox worker on database {one.using!r}: {len(one.subscribers)} subscribers, "
         f"{options['threads'] or conf().THREADS} threads. Stop it with Ctrl-C."
@@ -55,8 +58,9 @@ def worker(command: BaseCommand, options: dict[str, Any]) -> None:
 
 
 def once(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Deliver what is due and exit; for cron and Lambda."""
+    """Fire and deliver what is due, and exit. For cron and Lambda."""
     one = _worker(options, until_idle=True)
+    show_logs(logging.INFO if options["verbosity"] > 1 else logging.WARNING)
     run_worker(one)
     tally = one.crew.tally
     command.stdout.write(json.dumps(tally.as_dict()) if options["json"] else str(tally))

@@ -197,7 +197,7 @@ class Migration(migrations.Migration):
                 ("organization", models.TextField(db_default="")),
                 ("correlation_id", models.TextField(db_default="")),
                 ("causation_id", models.UUIDField(null=True)),
-                ("actor", models.TextField(db_default="")),
+                ("actor", models.JSONField(null=True)),
                 ("producer", models.TextField(db_default="")),
                 ("idempotency_key", models.TextField(null=True)),
                 ("data", models.JSONField(default=dict)),
@@ -205,6 +205,17 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "duebox_event",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("aggregate_type", ""), _negated=True),
+                        fields=["aggregate_type", "aggregate_id"],
+                        name="duebox_event_about",
+                        opclasses=["text_pattern_ops", "text_pattern_ops"],
+                    ),
+                    models.Index(
+                        fields=["correlation_id"], name="duebox_event_correlation", opclasses=["text_pattern_ops"]
+                    ),
+                ],
                 "constraints": [
                     models.UniqueConstraint(
                         condition=models.Q(("idempotency_key__isnull", False)),

@@ -14,12 +14,12 @@ STORAGE = """
 ALTER TABLE duebox_schedule SET (
     fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05
 );
-ALTER TABLE duebox_trail SET (autovacuum_vacuum_insert_scale_factor = 0.05);
-CREATE TRIGGER duebox_trail_is_append_only BEFORE UPDATE ON duebox_trail
+ALTER TABLE duebox_schedule_log SET (autovacuum_vacuum_insert_scale_factor = 0.05);
+CREATE TRIGGER duebox_schedule_log_is_append_only BEFORE UPDATE ON duebox_schedule_log
     FOR EACH STATEMENT EXECUTE FUNCTION duebox_refuse_update();
 """
 
-UNDO = "DROP TRIGGER duebox_trail_is_append_only ON duebox_trail"
+UNDO = "DROP TRIGGER duebox_schedule_log_is_append_only ON duebox_schedule_log"
 
 
 class Migration(migrations.Migration):
@@ -47,6 +47,18 @@ class Migration(migrations.Migration):
                         db_default="scheduled",
                     ),
                 ),
+                (
+                    "opt_out",
+                    models.TextField(
+                        blank=True,
+                        choices=[
+                            ("", "Nobody cancelled it"),
+                            ("key", "Cancelled by its key"),
+                            ("entity", "Cancelled with everything about its entity"),
+                        ],
+                        db_default="",
+                    ),
+                ),
                 ("due_at", models.DateTimeField(null=True)),
                 ("occurrence", models.TextField(db_default="")),
                 ("local_time", models.TextField(db_default="")),
@@ -65,7 +77,7 @@ class Migration(migrations.Migration):
                 ("aggregate_id", models.TextField(db_default="")),
                 ("organization", models.TextField(db_default="")),
                 ("correlation_id", models.TextField(db_default="")),
-                ("actor", models.TextField(db_default="")),
+                ("actor", models.JSONField(null=True)),
                 ("data", models.JSONField(default=dict)),
                 ("metadata", models.JSONField(default=dict)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -84,12 +96,28 @@ class Migration(migrations.Migration):
                         fields=["aggregate_type", "aggregate_id"],
                         name="duebox_schedule_about",
                     ),
+                    models.Index(
+                        condition=models.Q(("status", "failed")),
+                        fields=["id"],
+                        name="duebox_schedule_list_failed",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(fields=("key",), name="duebox_schedule_one_per_key"),
                     models.CheckConstraint(
                         condition=models.Q(("status__in", ["scheduled", "paused", "completed", "cancelled", "failed"])),
                         name="duebox_schedule_known_status",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("opt_out", ""),
+                            models.Q(
+                                ("opt_out__in", ["key", "entity"]),
+                                ("status__in", ["completed", "cancelled", "failed"]),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="duebox_schedule_live_without_opt_out",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -122,7 +150,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Trail",
+            name="ScheduleLog",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -136,6 +164,7 @@ class Migration(migrations.Migration):
                             ("cancelled", "Cancelled"),
                             ("paused", "Paused"),
                             ("resumed", "Resumed"),
+                            ("restored", "Asked for again after it was cancelled"),
                             ("failed", "Could not be followed"),
                             ("swept", "Found and stamped by a sweep"),
                         ]
@@ -150,18 +179,22 @@ class Migration(migrations.Migration):
                 ("run", models.TextField(db_default="")),
                 ("event_id", models.UUIDField(null=True)),
                 ("note", models.TextField(db_default="")),
+                ("occurrences", models.PositiveIntegerField(db_default=1)),
+                ("last_occurrence", models.TextField(db_default="")),
             ],
             options={
-                "db_table": "duebox_trail",
+                "db_table": "duebox_schedule_log",
                 "indexes": [
-                    models.Index(fields=["source", "id"], name="duebox_trail_of_source"),
+                    models.Index(fields=["source", "id"], name="duebox_schedule_log_of_source"),
                     models.Index(
                         condition=models.Q(("aggregate_type", ""), _negated=True),
                         fields=["aggregate_type", "aggregate_id"],
-                        name="duebox_trail_about",
+                        name="duebox_schedule_log_about",
                     ),
                     models.Index(
-                        condition=models.Q(("run", ""), _negated=True), fields=["run"], name="duebox_trail_of_run"
+                        condition=models.Q(("run", ""), _negated=True),
+                        fields=["run"],
+                        name="duebox_schedule_log_of_run",
                     ),
                 ],
                 "constraints": [
@@ -169,10 +202,20 @@ class Migration(migrations.Migration):
                         condition=models.Q(
                             (
                                 "what__in",
-                                ["moved", "missed", "skipped", "cancelled", "paused", "resumed", "failed", "swept"],
+                                [
+                                    "moved",
+                                    "missed",
+                                    "skipped",
+                                    "cancelled",
+                                    "paused",
+                                    "resumed",
+                                    "restored",
+                                    "failed",
+                                    "swept",
+                                ],
                             )
                         ),
-                        name="duebox_trail_known_what",
+                        name="duebox_schedule_log_known_what",
                     )
                 ],
             },

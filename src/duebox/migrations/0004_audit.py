@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from django.db import migrations, models
+from django.db.models.fields.json import KT
 
 PostgresOnly = import_module("duebox.migrations.0001_initial").PostgresOnly
 
@@ -101,8 +102,8 @@ class Migration(migrations.Migration):
                 ("action", models.TextField()),
                 ("entity_type", models.TextField()),
                 ("entity_id", models.TextField()),
-                ("actor", models.TextField(db_default="")),
-                ("impersonator", models.TextField(db_default="")),
+                ("actor", models.JSONField(null=True)),
+                ("impersonator", models.JSONField(null=True)),
                 ("correlation_id", models.TextField(db_default="")),
                 ("ip", models.TextField(db_default="")),
                 ("user_agent", models.TextField(db_default="")),
@@ -116,13 +117,15 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["entity_type", "entity_id", "id"], name="duebox_audit_about"),
                     models.Index(
-                        condition=models.Q(("actor", ""), _negated=True),
-                        fields=["actor", "id"],
+                        KT("actor__id"),
+                        models.F("id"),
+                        condition=models.Q(("actor__isnull", False)),
                         name="duebox_audit_by_actor",
                     ),
                     models.Index(
-                        condition=models.Q(("impersonator", ""), _negated=True),
-                        fields=["impersonator", "id"],
+                        KT("impersonator__id"),
+                        models.F("id"),
+                        condition=models.Q(("impersonator__isnull", False)),
                         name="duebox_audit_by_impersonator",
                     ),
                     models.Index(

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="Gate",
+            name="DestinationState",
             fields=[
                 ("name", models.TextField(primary_key=True, serialize=False)),
                 ("paused_at", models.DateTimeField(null=True)),
@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                "db_table": "duebox_gate",
+                "db_table": "duebox_destination_state",
             },
         ),
         migrations.RemoveIndex(
@@ -65,10 +65,10 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddConstraint(
-            model_name="gate",
+            model_name="destinationstate",
             constraint=models.CheckConstraint(
                 condition=models.Q(("tokens__isnull", True), ("refilled_at__isnull", False), _connector="OR"),
-                name="duebox_gate_tokens_have_a_time",
+                name="duebox_destination_state_tokens_have_a_time",
             ),
         ),
     ]

@@ -24,7 +24,7 @@ BEGIN
         SELECT endpoint.id, endpoint.disabled_at, endpoint.disabled_reason, event.id AS event_id, place
         FROM unnest(given) WITH ORDINALITY AS asked (event_id, place)
         JOIN duebox_event event ON event.id = asked.event_id
-        JOIN duebox_endpoint endpoint ON endpoint.organization = event.organization
+        JOIN duebox_webhook_endpoint endpoint ON endpoint.organization = event.organization
         WHERE starts_with(event.type, 'public.')
           AND event.organization <> ''
           AND EXISTS (
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="Endpoint",
+            name="WebhookEndpoint",
             fields=[
                 ("id", models.UUIDField(default=duebox.ids.uuid7, editable=False, primary_key=True, serialize=False)),
                 ("organization", models.TextField()),
@@ -83,25 +83,26 @@ class Migration(migrations.Migration):
                 ("disabled_reason", models.TextField(db_default="")),
             ],
             options={
-                "db_table": "duebox_endpoint",
-                "indexes": [models.Index(fields=["organization"], name="duebox_endpoint_organization")],
+                "db_table": "duebox_webhook_endpoint",
+                "indexes": [models.Index(fields=["organization"], name="duebox_webhook_endpoint_of_org")],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("organization", ""), _negated=True), name="duebox_endpoint_has_organization"
+                        condition=models.Q(("organization", ""), _negated=True),
+                        name="duebox_webhook_endpoint_has_organization",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("rate__isnull", True), ("rate__gt", 0), _connector="OR"),
-                        name="duebox_endpoint_rate_above_zero",
+                        name="duebox_webhook_endpoint_rate_above_zero",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("previous_secret", ""), ("previous_until__isnull", False), _connector="OR"),
-                        name="duebox_endpoint_previous_ends",
+                        name="duebox_webhook_endpoint_previous_ends",
                     ),
                 ],
             },
         ),
         migrations.CreateModel(
-            name="Receipt",
+            name="WebhookReceipt",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("source", models.TextField()),
@@ -109,9 +110,11 @@ class Migration(migrations.Migration):
                 ("received_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                "db_table": "duebox_receipt",
-                "indexes": [models.Index(fields=["received_at"], name="duebox_receipt_by_age")],
-                "constraints": [models.UniqueConstraint(fields=("source", "webhook_id"), name="duebox_receipt_once")],
+                "db_table": "duebox_webhook_receipt",
+                "indexes": [models.Index(fields=["received_at"], name="duebox_webhook_receipt_by_age")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("source", "webhook_id"), name="duebox_webhook_receipt_once")
+                ],
             },
         ),
         migrations.AddIndex(

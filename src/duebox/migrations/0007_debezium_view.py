@@ -1,6 +1,6 @@
 """The events under the names that Debezium's outbox router has for an outbox.
 
-For copies and for connectors that ask by query. Change-data-capture reads tables, not views: `duebox cdc connector`
+For copies and for connectors that ask by query. Change-data-capture reads tables, not views: `duebox sql cdc`
 maps the columns of the table itself.
 
 PostgreSQL keeps a column as it is while a view shows it. A migration that changes one drops this view first and

@@ -13,6 +13,7 @@ class Attempt(models.Model):
         RETRIED = "retried", "Failed, to be retried"
         SNOOZED = "snoozed", "Snoozed by the handler"
         DISCARDED = "discarded", "Discarded by the handler or by a person"
+        EXPIRED = "expired", "Not run, its event had expired"
         DEAD = "dead", "Failed for good"
         RESCUED = "rescued", "Worker lost, given back"
         REDRIVEN = "redriven", "Taken from the dead letters"
@@ -50,6 +51,7 @@ class Attempt(models.Model):
                         "retried",
                         "snoozed",
                         "discarded",
+                        "expired",
                         "dead",
                         "rescued",
                         "redriven",

@@ -2,28 +2,38 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, NoReturn
+from uuid import UUID
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q, Value
+from django.db.models.fields.json import KT
+from django.db.models.lookups import Exact
 
 from duebox.exceptions import InvalidAudit
+from duebox.fact import Actor
+from duebox.identities import actor_of, aggregate_of, identity
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
     """Questions a person asks of the record."""
 
-    def about(self, entity_type: str, entity_id: object) -> AuditQuerySet:
-        """What happened to one row."""
-        return self.filter(entity_type=entity_type, entity_id=str(entity_id))
+    def about(self, entity: str | models.Model, id: object = None) -> AuditQuerySet:
+        """What happened to one entity: a model instance, or a type and an id."""
+        kind, key = aggregate_of((entity, id) if isinstance(entity, str) else entity, "entity", InvalidAudit)
+        return self.filter(entity_type=kind, entity_id=key)
 
     def by(self, actor: object) -> AuditQuerySet:
-        """What somebody did, in their own name or in another one's."""
-        name = _name(actor)
-        return self.filter(Q(actor=name) | Q(impersonator=name))
+        """What somebody did, in their own name or in another one's. An actor is given as in `emit`; a plain id means
+        the actors of any type that have it."""
+        who = actor_of(actor, error=InvalidAudit)
+        if who is None:
+            return self.filter(actor=None, impersonator=None)
+        plain = isinstance(actor, str | int | UUID)
+        return self.filter(_is("actor", who, plain) | _is("impersonator", who, plain))
 
     def of(self, organization: object) -> AuditQuerySet:
         """What happened in an organization; None is what belongs to none."""
-        return self.filter(organization=_name(organization))
+        return self.filter(organization=identity(organization or None, "organization", InvalidAudit))
 
     def doing(self, action: str) -> AuditQuerySet:
         return self.filter(action=action)
@@ -38,9 +48,17 @@ class AuditQuerySet(models.QuerySet["AuditEntry"]):
         return found if until is None else found.filter(recorded_at__lt=until)
 
 
-def _name(value: object) -> str:
-    value = getattr(value, "pk", value)
-    return "" if value is None else str(value)
+def _is(column: str, who: Actor, any_type: bool) -> Q:
+    # By the expression of the index, which `actor__id=` would not use.
+    found = Q(**{f"{column}__isnull": False}) & Q(Exact(KT(f"{column}__id"), Value(who.id)))
+    return found if any_type else found & Q(**{f"{column}__type": who.type})
+
+
+def name_of(stored: Any) -> str:
+    """An actor as people read it, as in `user:42`. Somebody may have changed what is stored."""
+    if not isinstance(stored, dict):
+        return "" if stored is None else str(stored)
+    return ":".join(str(stored[part]) for part in ("type", "id") if part in stored)
 
 
 class AuditEntry(models.Model):
@@ -56,8 +74,8 @@ class AuditEntry(models.Model):
     action = models.TextField()
     entity_type = models.TextField()
     entity_id = models.TextField()
-    actor = models.TextField(db_default="")
-    impersonator = models.TextField(db_default="")
+    actor = models.JSONField(null=True)
+    impersonator = models.JSONField(null=True)
     correlation_id = models.TextField(db_default="")
     ip = models.TextField(db_default="")
     user_agent = models.TextField(db_default="")
@@ -72,9 +90,12 @@ class AuditEntry(models.Model):
         db_table = "duebox_audit"
         indexes = [
             models.Index(fields=["entity_type", "entity_id", "id"], name="duebox_audit_about"),
-            models.Index(fields=["actor", "id"], condition=~Q(actor=""), name="duebox_audit_by_actor"),
+            models.Index(KT("actor__id"), F("id"), condition=Q(actor__isnull=False), name="duebox_audit_by_actor"),
             models.Index(
-                fields=["impersonator", "id"], condition=~Q(impersonator=""), name="duebox_audit_by_impersonator"
+                KT("impersonator__id"),
+                F("id"),
+                condition=Q(impersonator__isnull=False),
+                name="duebox_audit_by_impersonator",
             ),
             models.Index(fields=["organization", "recorded_at", "sequence"], name="duebox_audit_of_organization"),
             models.Index(fields=["recorded_at"], name="duebox_audit_between"),
@@ -90,7 +111,7 @@ class AuditEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        who = f" by {self.actor}" if self.actor else ""
+        who = f" by {name_of(self.actor)}" if self.actor else ""
         return f"{self.action} {self.entity_type}:{self.entity_id}{who} at {self.recorded_at:%Y-%m-%d %H:%M:%S}"
 
     def save(self, *args: Any, **options: Any) -> NoReturn:

@@ -1,23 +1,41 @@
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
+from duebox import clock
+from duebox.subscribers import OUTSIDE, by_name
+
+STATES = ("due", "retrying", "running", "waiting", "scheduled", "dead", "parked", "orphaned")
+"""The words by which deliveries are asked for. Orphaned ones have another state besides."""
+
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def with_state(self) -> DeliveryQuerySet:
-        """Adds `state`, the word a person would use: scheduled, due, running, retrying, waiting, dead, parked."""
+        """Adds `state`, the word a person would use: due, running, retrying, scheduled, waiting, dead, parked."""
+        later = Q(due_at__gt=clock.override() or Now())
         return self.annotate(
             state=Case(
                 When(~Q(status="pending"), then=F("status")),
                 When(lease__isnull=False, then=Value("running")),
-                When(attempt__gt=0, then=Value("retrying")),
-                When(due_at__gt=Now(), then=Value("scheduled")),
+                When(later & Q(attempt__gt=0), then=Value("retrying")),
+                When(later, then=Value("scheduled")),
                 default=Value("due"),
                 output_field=models.TextField(),
             )
         )
+
+    def in_state(self, *states: str) -> DeliveryQuerySet:
+        """Those of which `with_state` would say one of these words; or `orphaned`."""
+        return self.filter(reduce(or_, map(_which, states)))
+
+    def orphaned(self) -> DeliveryQuerySet:
+        """For a handler or a destination that this code does not have; nobody takes them."""
+        return self.in_state("orphaned")
 
     def dead(self) -> DeliveryQuerySet:
         return self.filter(status="dead")
@@ -29,6 +47,25 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def blocked(self) -> DeliveryQuerySet:
         """Ordered deliveries that stand behind an earlier one of their stream."""
         return self.filter(status="waiting")
+
+
+def _which(state: str) -> Q:
+    if state == "orphaned":
+        return _of_nobody() & Q(status__in=["pending", "waiting"], lease__isnull=True)
+    if state == "running":
+        return Q(status="pending", lease__isnull=False)
+    if state not in ("due", "retrying", "scheduled"):
+        return Q(status=state)
+    free, now = Q(status="pending", lease__isnull=True), clock.override() or Now()
+    if state == "due":
+        return free & Q(due_at__lte=now)
+    return free & Q(due_at__gt=now) & (Q(attempt__gt=0) if state == "retrying" else Q(attempt=0))
+
+
+def _of_nobody() -> Q:
+    names = list(by_name())
+    parts = [Q(subscriber__startswith=f"{name}/") for name in names if name.startswith(OUTSIDE)]
+    return ~reduce(or_, parts, Q(subscriber__in=names))
 
 
 class Delivery(models.Model):

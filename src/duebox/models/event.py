@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from duebox.fact import expiry_in
+from duebox.identities import aggregate_of
 from duebox.ids import uuid7
 
 
@@ -24,8 +27,10 @@ class EventQuerySet(models.QuerySet["Event"]):
         """Every reaction has happened."""
         return self.filter(~Exists(self._deliveries(Q())))
 
-    def about(self, aggregate_type: str, aggregate_id: object) -> EventQuerySet:
-        return self.filter(aggregate_type=aggregate_type, aggregate_id=str(aggregate_id))
+    def about(self, entity: str | models.Model, id: object = None) -> EventQuerySet:
+        """Those about one entity: a model instance, or a type and an id."""
+        aggregate_type, aggregate_id = aggregate_of((entity, id) if isinstance(entity, str) else entity)
+        return self.filter(aggregate_type=aggregate_type, aggregate_id=aggregate_id)
 
     def _deliveries(self, which: Q) -> models.QuerySet[Any]:
         from duebox.models.delivery import Delivery
@@ -46,7 +51,7 @@ class Event(models.Model):
     organization = models.TextField(db_default="")
     correlation_id = models.TextField(db_default="")
     causation_id = models.UUIDField(null=True)
-    actor = models.TextField(db_default="")
+    actor = models.JSONField(null=True)
     producer = models.TextField(db_default="")
     idempotency_key = models.TextField(null=True)  # noqa: DJ001 - NULL is "no key": it stays out of the unique index
     data = models.JSONField(default=dict)
@@ -56,6 +61,16 @@ class Event(models.Model):
 
     class Meta:
         db_table = "duebox_event"
+        # Pattern operators compare bytes: an insert does not pay for the collation of the database.
+        indexes = [
+            models.Index(
+                fields=["aggregate_type", "aggregate_id"], opclasses=["text_pattern_ops", "text_pattern_ops"],
+                condition=~Q(aggregate_type=""), name="duebox_event_about",
+            ),
+            models.Index(
+                fields=["correlation_id"], opclasses=["text_pattern_ops"], name="duebox_event_correlation",
+            ),
+        ]  # fmt: skip
         constraints = [
             models.UniqueConstraint(
                 fields=["type", "idempotency_key"],
@@ -72,6 +87,10 @@ class Event(models.Model):
                 name="duebox_event_aggregate_is_whole",
             ),
         ]
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return expiry_in(self.metadata)
 
     def __str__(self) -> str:
         about = f" about {self.aggregate_type}:{self.aggregate_id}" if self.aggregate_type else ""

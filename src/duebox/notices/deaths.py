@@ -16,7 +16,7 @@ from uuid import UUID
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError, transaction
 
-from duebox.emit import New, emit_many
+from duebox.emit import NewEvent, emit_many
 from duebox.fingerprint import WORKER_LOST, error_line, fingerprint, group_id
 from duebox.models import Event
 from duebox.outcome import Dead
@@ -45,7 +45,7 @@ class Death(NamedTuple):
     correlation_id: str
     cause: UUID | None = None
 
-    def notice(self) -> New:
+    def notice(self) -> NewEvent:
         data = {
             "delivery_id": self.delivery,
             "event_id": str(self.event_id),
@@ -56,12 +56,12 @@ class Death(NamedTuple):
             "group": group_id(self.event_type, self.subscriber, self.fingerprint),
             "attempts": self.attempts,
         }
-        return New(
+        return NewEvent(
             type=EVENT,
             data=data,
             about=("delivery", self.delivery),
             organization=self.organization,
-            key=f"{self.delivery}:{self.once}",
+            idempotency_key=f"{self.delivery}:{self.once}",
             correlation_id=self.correlation_id or None,
             causation_id=self.event_id,
         )

@@ -14,8 +14,9 @@ from duebox.context import handling
 from duebox.fact import Fact
 from duebox.notices.deaths import EVENT
 from duebox.outcome import Discard
-from duebox.store import dead
-from duebox.subscribers import Subscriber, add
+from duebox.store import operations
+from duebox.store.dead_mail import may_mail
+from duebox.subscribers import OUTSIDE, Subscriber, add
 
 NAME = "duebox.dead_letter_mail"
 EVERY_SECONDS = 3600.0
@@ -35,10 +36,10 @@ def send(event: Fact) -> Discard | None:
     if not wanted:
         return Discard("DEAD_LETTER_MAIL is off")
     cause, subscriber = event.data["fingerprint"], event.data["subscriber"]
-    if not dead.may_mail(here.using, cause, subscriber, seconds=EVERY_SECONDS):
+    if not may_mail(here.using, cause, subscriber, seconds=EVERY_SECONDS):
         return Discard("a mail about this cause was sent within the last hour")
     subject = f"Dead letter: {event.data['event_type']} to {subscriber}"
-    body = _body(event, dead.count(here.using, fingerprint=cause, subscriber=subscriber))
+    body = _body(event, operations.count(here.using, states=["dead"], fingerprint=cause, subscriber=subscriber))
     if isinstance(wanted, list):
         title = f"{django_settings.EMAIL_SUBJECT_PREFIX}{subject}"
         EmailMessage(title, body, django_settings.SERVER_EMAIL, wanted).send()
@@ -55,11 +56,16 @@ def _body(event: Fact, alike: int) -> str:
         f"    {printable(told['error'])}\n\n"
         f"Dead letters of this cause to {told['subscriber']} now: {alike}. "
         f"The next mail about them comes in an hour at the earliest.\n\n"
-        f"Look at it:      manage.py duebox dead {told['delivery_id']}\n"
-        f"Others like it:  manage.py duebox dead --groups --subscriber {told['subscriber']}\n"
-        f"Another chance:  manage.py duebox redrive --group {told['group']}\n\n"
+        f"Look at it:      manage.py duebox deliveries show {told['delivery_id']}\n"
+        f"Others like it:  manage.py duebox deliveries groups {_option(told['subscriber'])}\n"
+        f"Retry them:      manage.py duebox deliveries retry --group {told['group']}\n\n"
         f"event {told['event_id']}, fingerprint {told['fingerprint']}\n"
     )
+
+
+def _option(subscriber: str) -> str:
+    outside = subscriber.removeprefix(OUTSIDE)
+    return f"--handler {subscriber}" if outside == subscriber else f"--destination {outside}"
 
 
 # Alone: a neighbour that fails would have it sent twice.

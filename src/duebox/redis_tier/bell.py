@@ -21,7 +21,9 @@ PAUSE_SECONDS = 0.01
 TIMEOUT_SECONDS = 1.0
 AWAY_SECONDS = 5.0
 """While Redis is away it is tried this often; workers poll."""
-LEAVING_SECONDS = 1.0
+LEAVING_SECONDS = 5.0
+"""How long a process that ends waits for its first message: the Redis library may have to be imported for it, which
+takes more than a second on a busy machine. One that failed is not waited for."""
 MOST_NAMES = 100_000
 """More than that are not remembered while Redis is away: the mirror is built anew now and then."""
 
@@ -81,6 +83,7 @@ class Bell:
         except Exception as error:  # a thread that died would never ring again
             self._tell(away=True, why=str(error) or type(error).__name__)
             self._put_back(waiting)
+            self._idle.set()
             return False
         self._tell(away=False)
         with self._lock:

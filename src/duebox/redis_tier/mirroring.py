@@ -14,6 +14,7 @@ logger = logging.getLogger("duebox.redis")
 
 LOOK_SECONDS = 1.0
 AWAY_SECONDS = 10.0
+LEAVING_SECONDS = 2.0
 
 
 class _Stopped(Exception):
@@ -34,8 +35,11 @@ class Mirroring:
         self._thread.start()
 
     def stop(self) -> None:
-        """Does not wait: what is left half done, somebody else builds anew."""
+        """Waits a moment for a look-up that is under way, so that it gives its lock back: others would wait for that as
+        long as the lock lasts."""
         self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(LEAVING_SECONDS)
 
     def _work_until_stopped(self) -> None:
         away = False

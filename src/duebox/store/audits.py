@@ -19,14 +19,14 @@ _HASHES = {"previous_hash", "hash", "seal"}
 
 
 class Entry(NamedTuple):
-    """What is to be recorded, before it has a place in a chain. The last two are JSON."""
+    """What is to be recorded, before it has a place in a chain. Actor, impersonator and the last two are JSON."""
 
     organization: str
     action: str
     entity_type: str
     entity_id: str
-    actor: str
-    impersonator: str
+    actor: str | None
+    impersonator: str | None
     correlation_id: str
     ip: str
     user_agent: str
@@ -65,8 +65,8 @@ class Row(NamedTuple):
     action: str
     entity_type: str
     entity_id: str
-    actor: str
-    impersonator: str
+    actor: str | None
+    impersonator: str | None
     correlation_id: str
     ip: str
     user_agent: str

@@ -13,7 +13,7 @@ from duebox import clock
 from duebox.exceptions import Refused, Undelivered
 from duebox.fact import Fact
 from duebox.fingerprint import fingerprint
-from duebox.outcome import Dead, Delivered, Discard, Outcome, Retried, Snooze
+from duebox.outcome import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
 from duebox.store.statements import execute, number_array, run, text_array
 
 _NOTE_LIMIT = 8_000
@@ -42,6 +42,11 @@ class Claim:
     def age(self) -> float:
         """Seconds since its event occurred."""
         return 0.0 if self.event_is_gone else max(0.0, clock.now().timestamp() - self.fact.row.occurred)
+
+    def expired(self) -> Expired | None:
+        """The outcome if its event has expired. Nothing has expired whose event is gone."""
+        at = None if self.event_is_gone else self.fact.expires_at
+        return Expired(at) if at is not None and at <= clock.now() else None
 
     def __repr__(self) -> str:
         return f"<{self.fact!r} to {self.subscriber}, attempt {self.attempt}>"
@@ -98,16 +103,39 @@ def seconds_to_next(using: str, subscribers: Sequence[str], *, now: datetime | N
     return ToNext(*found)
 
 
+class DueNow(NamedTuple):
+    """Whether there is anything to fire or to deliver; and when something comes due after that."""
+
+    is_due: bool
+    following: datetime | None
+
+
+def due_now(
+    using: str,
+    subscribers: Sequence[str],
+    *,
+    floor: datetime | None = None,
+    delivery_floor: float = 0.0,
+    now: datetime | None = None,
+) -> DueNow:
+    """As far as schedules and deliveries from the floors on are concerned."""
+    params = {"subscribers": subscribers, "floor": floor, "delivery_floor": delivery_floor, "now": now}
+    [found] = run("due_now", using, params)
+    return DueNow(*found)
+
+
 def settle(using: str, lease: int, ended: Sequence[Ended], *, now: datetime | None = None) -> set[int]:
     """Write the outcomes down. Gives back the ids that were no longer this lease's: nothing was written for them."""
     delivered = [end for end in ended if end.outcome is None]
     otherwise = [end for end in ended if end.outcome is not None]
     lost: set[int] = set()
-    if delivered:
-        lost |= _lost(delivered, run("settle_delivered", using, {**_times(delivered), "lease": lease, "now": now}))
+    # Those first that may fail because of what a handler has put into them: then nothing was written yet.
     if otherwise:
         params = {**_times(otherwise), **_fates(otherwise), "lease": lease, "now": now}
         lost |= _lost(otherwise, run("settle_otherwise", using, params))
+    if delivered:
+        [(not_owned,)] = run("settle_delivered", using, {**_times(delivered), "lease": lease, "now": now})
+        lost.update(not_owned or ())
     return lost
 
 
@@ -165,7 +193,7 @@ def _values(given: Iterable[float | bool | None]) -> str:
 
 
 def _burns(outcome: Outcome) -> bool:
-    return not isinstance(outcome, Snooze) and not (isinstance(outcome, Retried) and not outcome.burns)
+    return not isinstance(outcome, Snooze | Expired) and not (isinstance(outcome, Retried) and not outcome.burns)
 
 
 def _status(outcome: Outcome) -> int | None:
@@ -195,6 +223,8 @@ def _word(outcome: Outcome) -> str:
             return "delivered"
         case Discard():
             return "discarded"
+        case Expired():
+            return "expired"
         case Snooze():
             return "snoozed"
         case Retried():
@@ -206,6 +236,8 @@ def _note(outcome: Outcome) -> str:
     match outcome:
         case Discard(reason=reason) | Delivered(note=reason):
             return storable(reason)
+        case Expired(at=at):
+            return f"its event expired at {at.isoformat()}"
         case Retried(error=Undelivered() | Refused() as error) | Dead(error=Undelivered() | Refused() as error):
             return storable(str(error))  # where in our code that was found out says nothing
         case Retried(error=error) | Dead(error=error):

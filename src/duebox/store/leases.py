@@ -30,12 +30,6 @@ def renew(using: str, lease: int, seconds: float, *, probe: bool = False) -> boo
     return bool(run("lease_renew", using, {"lease": lease, "seconds": seconds, "probe": probe}))
 
 
-def database_time(using: str) -> float:
-    """Seconds since 1970 on the database's clock; nothing is written, so the answer is quick."""
-    now: float = run("database_time", using, {})[0][0]
-    return now
-
-
 class Heart(NamedTuple):
     name: str
     mode: str

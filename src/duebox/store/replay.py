@@ -17,8 +17,8 @@ from django.db import transaction
 from duebox.conf import conf
 from duebox.exceptions import InvalidReplay
 from duebox.fact import FactRow
-from duebox.models import Event
-from duebox.store import dead
+from duebox.models import Delivery, Event
+from duebox.store import operations
 from duebox.store.event_types import public, unlike
 from duebox.store.pace import Pace
 from duebox.store.statements import run
@@ -37,8 +37,8 @@ class Replayed:
 
     added: int = 0
     """Fresh deliveries."""
-    redriven: int = 0
-    """Dead letters that are due again."""
+    retried: int = 0
+    """Dead and parked deliveries that are due again."""
     still_open: int = 0
     """Events that were left alone because a delivery of theirs is due, running, dead or parked."""
 
@@ -97,13 +97,13 @@ def recover(*, to: str, since: datetime, manner: Manner | None = None) -> Replay
     manner = manner or Manner()
     target, pace, done = target_of(manner.alias, to), Pace(manner.rate), Replayed()
     for name in target.names:
-        which = dead.Which(subscriber=name, since=since, statuses=OPEN)
+        which = operations.Which(subscriber=name, since=since, states=OPEN)
         if manner.dry_run:
-            done.redriven += dead.count(manner.alias, **which)
+            done.retried += operations.count(manner.alias, **which)
             continue
-        for ids in dead.batches(manner.alias, **which):
-            back = dead.redrive(manner.alias, ids, note=manner.note("recover"), pace=pace)
-            done.redriven += len(back)
+        for ids in operations.batches(manner.alias, **which):
+            back = operations.retry(manner.alias, ids, note=manner.note("recover"), pace=pace, states=OPEN).ids
+            done.retried += len(back)
             _tell(manner, len(back))
     _recover_discarded(manner, target, since, pace, done)
     return done
@@ -210,7 +210,7 @@ def _events(using: str, target: Target, asked: dict[str, Any], after: UUID, limi
         "open": [*target.names, target.fan_out],
         "after": after,
         "before": asked["until"] and first_id(asked["until"]),
-        "type": dead.like(asked["type"]),
+        "type": operations.like(asked["type"]),
         "organization": target.organization if asked["organization"] is None else asked["organization"],
         "picky": target.picky,
         "limit": limit or BATCH,
@@ -231,11 +231,19 @@ def _refuse_resend(using: str, event_id: UUID, target: Target) -> None:
     if target.only_public(row.type):
         raise InvalidReplay(f"{target.name!r} takes public events only{_twin(using, row, target)}")
     if not target.may(row) or not (known or target.takes(row)):
-        raise InvalidReplay(f"{target.name!r} does not take {row.type}; `duebox routes {row.type}` says who does.")
+        raise InvalidReplay(
+            f"{target.name!r} does not take {row.type}; `duebox events routes {row.type}` says who does."
+        )
     if is_open:
         raise InvalidReplay(
-            f"{row.type} {row.id} is still open for {target.name!r}; a dead letter is due again with `duebox redrive`."
+            f"{row.type} {row.id} is still open for {target.name!r}; make that delivery due now: "
+            f"manage.py duebox deliveries retry {_open_delivery(using, row.id, target)}"
         )
+
+
+def _open_delivery(using: str, event_id: str, target: Target) -> str:
+    rows = Delivery.objects.using(using).filter(event_id=event_id, subscriber__in=[*target.names, target.fan_out])
+    return str(rows.order_by("id").values_list("id", flat=True).first() or "")
 
 
 def _twin(using: str, row: FactRow, target: Target) -> str:
@@ -246,7 +254,7 @@ def _twin(using: str, row: FactRow, target: Target) -> str:
     twin = near.order_by("id").values_list("id", flat=True).first()
     if twin is None:
         return f", and {row.type} has no public twin."
-    return f"; send the public twin of {row.type}: manage.py duebox replay resend {twin} --to {target.name}"
+    return f"; send the public twin of {row.type}: manage.py duebox events replay resend {twin} --to {target.name}"
 
 
 def _whole_id(event_id: UUID | str) -> UUID:

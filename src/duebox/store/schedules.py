@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from django.db import models
 
 from duebox import clock
 from duebox.fact import FactRow
-from duebox.store.statements import execute, number_array, run, text_array
+from duebox.store.statements import execute, migrated, number_array, run, text_array
 
 if TYPE_CHECKING:
     from duebox.models.schedule import Schedule, ScheduleQuerySet
+
+Found = TypeVar("Found")
 
 
 class DueSchedule(NamedTuple):
@@ -37,7 +41,7 @@ class DueSchedule(NamedTuple):
     aggregate_id: str
     organization: str
     correlation_id: str
-    actor: str
+    actor: str | None
     data: str
     metadata: str
 
@@ -79,7 +83,23 @@ class ScheduleRow(NamedTuple):
     aggregate_id: str
     organization: str
     correlation_id: str
-    actor: str
+    actor: str | None
+    data: str
+    metadata: str
+
+
+class Compared(NamedTuple):
+    """What of a wanted schedule is compared with the one that is stored under its key."""
+
+    key: str
+    plan: str
+    intent: str
+    zone_rules: str
+    type: str
+    version: int
+    aggregate_type: str
+    aggregate_id: str
+    organization: str
     data: str
     metadata: str
 
@@ -97,13 +117,20 @@ class TrailLine(NamedTuple):
     run: str = ""
     event_id: str | None = None
     note: str = ""
+    occurrences: int = 1
+    last_occurrence: str = ""
 
 
 NEAR_SECONDS = 60.0
+SCHEDULES = "schedules"
+"""What a NOTIFY says that is sent for a schedule."""
+DUE_NOW = ""
+"""One for deliveries that are due says nothing. Those that are due one after the other, as after a retry with a rate,
+send another word, so that a worker looks when the next of them is due."""
 Name = tuple[Literal["key", "id"], str]
 watchers: list[Callable[[str, list[Name]], None]] = []
 """Called with the database and the names of schedules that were written, inside of the transaction if there is one."""
-_NUMBERS = {"revision", "remaining", "version", "occurred", "mine"}
+_NUMBERS = {"revision", "remaining", "version", "occurred", "mine", "occurrences"}
 _MOMENTS = {"due_at", "due_before", "due_after"}
 
 
@@ -116,17 +143,36 @@ def rows(using: str) -> ScheduleQuerySet:
 
 def locked(found: ScheduleQuerySet) -> list[Schedule]:
     """Held until the transaction ends, taken in the order of their keys, so that two callers do not deadlock."""
-    return list(found.select_for_update().order_by("key"))
+    return listed(found.select_for_update().order_by("key"))
 
 
-def due(using: str, limit: int, *, now: datetime | None = None) -> list[DueSchedule]:
-    """What is due, locked: call it inside the transaction that fires."""
-    return [DueSchedule(*row) for row in run("schedule_due", using, {"limit": limit, "now": now})]
+def listed(found: models.QuerySet[Any, Found]) -> list[Found]:
+    """What a query on Duebox's own tables finds, or the error that names the migrate command."""
+    with migrated(found.db):
+        return list(found)
 
 
-def ahead(using: str, limit: int, *, seconds: float) -> list[DueSchedule]:
-    """What comes due within so many seconds; nothing is locked."""
-    return [DueSchedule(*row) for row in run("schedule_ahead", using, {"limit": limit, "seconds": seconds})]
+class Due(NamedTuple):
+    """Schedules that are due, and the time on the database's clock by which they are."""
+
+    rows: list[DueSchedule]
+    moment: datetime
+
+
+def due(using: str, limit: int, *, floor: datetime | None = None, now: datetime | None = None) -> Due:
+    """What is due, from the floor on if there is one, locked: call it inside the transaction that fires."""
+    found = run("schedule_due", using, {"limit": limit, "floor": floor, "now": now})
+    return Due([DueSchedule(*row[:-1]) for row in found], found[0][-1] if found else clock.now())
+
+
+def ahead(
+    using: str, limit: int, *, seconds: float, before: float = 0.0, after: DueSchedule | None = None
+) -> list[DueSchedule]:
+    """What comes due within so many seconds, or came due within the last seconds `before`; with `after`, those that
+    follow that one. Nothing is locked."""
+    params = {"limit": limit, "seconds": seconds, "before": before}
+    place = {"after": after and after.due_at, "after_id": after and after.id}
+    return [DueSchedule(*row) for row in run("schedule_ahead", using, {**params, **place})]
 
 
 class Route(NamedTuple):
@@ -164,7 +210,7 @@ def fire(
     params["source"] = number_array(source for source, _ in facts)
     fired = run("schedule_fire", using, {**params, "lease": lease, "now": now})
     _tell_watchers(using, "id", (step.id for step in steps))
-    return [FiredDelivery(*row[:5]) for row in fired]
+    return [FiredDelivery(*row) for row in fired]
 
 
 def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = None) -> set[int]:
@@ -175,10 +221,23 @@ def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = Non
     return written
 
 
+def opt_out(using: str, ids: Sequence[int], how: str) -> None:
+    """Note in locked schedules that somebody cancelled them, or with "" that nobody did; live ones are cancelled."""
+    if ids:
+        execute("schedule_opt_out", using, {"id": number_array(ids), "opt_out": how, "now": None})
+        _tell_watchers(using, "id", ids)
+
+
 def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> None:
     """Insert or replace by key."""
     run("schedule_write", using, {**_columns(rows), "now": now, "near": _near()})
     _tell_watchers(using, "key", (row.key for row in rows))
+
+
+def unchanged(using: str, wanted: Sequence[Compared]) -> set[str]:
+    """The keys of those that are stored as they are wanted, live, and derived from the rules of their zone as they
+    are now. None of them is locked."""
+    return {row[0] for row in run("schedule_unchanged", using, _columns(wanted))} if wanted else set()
 
 
 def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:

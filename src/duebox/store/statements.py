@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -63,13 +64,24 @@ def _with_now(params: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _cursor(using: str) -> Iterator[CursorWrapper]:
+    with migrated(using), connections[using].cursor() as cursor:
+        yield cursor
+
+
+@contextmanager
+def migrated(using: str) -> Iterator[None]:
+    """For queries on Duebox's own tables: one that is missing is answered with the migrate command."""
     try:
-        with connections[using].cursor() as cursor:
-            yield cursor
+        yield
     except ProgrammingError as error:
         if isinstance(error.__cause__, UndefinedTable | UndefinedColumn | UndefinedFunction):
             raise NotReady(
-                f"Database {using!r} lacks the Duebox tables ({str(error).splitlines()[0]}); "
+                f"Database {using!r} lacks the Duebox tables ({_missing(error)}); "
                 f"run: manage.py migrate duebox --database {using}"
             ) from error
         raise
+
+
+def _missing(error: ProgrammingError) -> str:
+    """What PostgreSQL says is missing; a function without the types of its arguments."""
+    return re.sub(r"\(.*\)", "", str(error).splitlines()[0])

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from duebox.exceptions import InvalidReplay
 from duebox.fact import FactRow
-from duebox.models import Attempt, Endpoint
+from duebox.models import Attempt, WebhookEndpoint
 from duebox.store.event_types import PUBLIC, public
 from duebox.subscribers import OUTSIDE, Subscriber, by_name
 
@@ -69,7 +69,7 @@ def _whole(each: Subscriber) -> Target:
 
 
 def _part(using: str, stored: str, key: str, whole: Subscriber, fan_out: Subscriber | None) -> Target:
-    row = Endpoint.objects.using(using).filter(pk=key).first() if _is_uuid(key) else None
+    row = WebhookEndpoint.objects.using(using).filter(pk=key).first() if _is_uuid(key) else None
     if row is not None and fan_out is not None:
         return _endpoint(stored, row, whole, fan_out)
     if not Attempt.objects.using(using).filter(subscriber=stored, subscriber__contains="/").exists():
@@ -78,7 +78,7 @@ def _part(using: str, stored: str, key: str, whole: Subscriber, fan_out: Subscri
     return Target(name=stored, names=(stored,), takes=lambda row: False, ordered=whole.ordered)
 
 
-def _endpoint(stored: str, row: Endpoint, whole: Subscriber, fan_out: Subscriber) -> Target:
+def _endpoint(stored: str, row: WebhookEndpoint, whole: Subscriber, fan_out: Subscriber) -> Target:
     if row.disabled_at is not None:
         raise InvalidReplay(told_disabled(stored))
     routed, patterns, organization = _taken_by(fan_out), [str(each) for each in row.types], row.organization

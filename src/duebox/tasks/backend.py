@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 from duebox import clock
 from duebox.conf import conf
 from duebox.context import handling
-from duebox.emit import New, announce, fact_row, ready_settings
+from duebox.emit import NewEvent, announce, fact_row, ready_settings
 from duebox.exceptions import InvalidDestination, Permanent
 from duebox.fact import Fact
 from duebox.models import Event, TaskRun
@@ -85,7 +85,7 @@ class DueboxBackend(BaseTaskBackend):
             errors=[],
             worker_ids=[],
         )
-        row = fact_row(New(type=EVENT, data=_data(result), occurred_at=now), ready_settings())
+        row = fact_row(NewEvent(type=EVENT, data=_data(result), occurred_at=now), ready_settings())
         object.__setattr__(result, "id", row.id)
         due = _aware(task.run_after)
         tasks.enqueue(using, row, SUBSCRIBER, due if due is not None and due > now else None)

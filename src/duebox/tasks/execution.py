@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 from datetime import timedelta
@@ -26,6 +27,8 @@ from duebox.tasks.library import (
     task_finished,
     task_started,
 )
+
+logger = logging.getLogger("duebox.worker")
 
 _TRACEBACK_LIMIT = 8_000
 
@@ -82,6 +85,8 @@ def _fail(
     # Not by how often it was begun: a stop or a lost worker is not its failure.
     follows = backend.retry.outcome(error, len(run.errors) + 1)
     errors = [*run.errors, _told(error)]
+    which = f"task={result.task.module_path} id={result.id} attempt={len(errors)}"
+    logger.warning("task failed: %s", which, exc_info=error)
     if isinstance(follows, Retried):
         _write(run, using, status=TaskRun.Status.READY, errors=errors)
         return Snooze(timedelta(seconds=follows.after_seconds))

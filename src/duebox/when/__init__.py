@@ -32,7 +32,7 @@ from duebox.when.flex import spread
 from duebox.when.occurrence import Moved, Occurrence
 from duebox.when.occurrences import between, next_after, upcoming
 from duebox.when.offsets import Offset, at_offset, days, hours, minutes, months, offset, weeks
-from duebox.when.planning import CatchUp, CaughtUp, Planned, catch_up, is_spent, replan
+from duebox.when.planning import CatchUp, CaughtUp, Missed, Planned, catch_up, is_spent, replan
 from duebox.when.policy import CatchUpMode, Closed, Fold, Gap, Late, Leap
 from duebox.when.resolver import How, Resolved, local_time, resolve, start_of_day
 from duebox.when.rules.anniversary import Anniversary, anniversary
@@ -67,6 +67,7 @@ __all__ = [
     "InvalidRule",
     "Late",
     "Leap",
+    "Missed",
     "Moment",
     "Monthly",
     "Moved",

@@ -40,7 +40,7 @@ _CLOSED = {Closed.SKIP: "skipping", Closed.FORWARD: "moved after", Closed.BACKWA
 
 def describe(table: Timetable) -> str:
     """One sentence: the rule, the zone, then every choice that is not the default."""
-    zone = "" if isinstance(table.rule, Moment | Every) else f", {table.zone} time"
+    zone = "" if isinstance(table.rule, Moment | Every) or not table.zone else f", {table.zone} time"
     parts = [describe_rule(table.rule) + zone, *_bounds(table), *_policies(table)]
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."

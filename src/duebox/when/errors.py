@@ -1,6 +1,6 @@
 """What can go wrong with a time, one tree. Every message says the fact, the value and the repair.
 
-WhenError
+WhenError             a DueboxError
 ├── UnknownZone       no such zone in the zone database; names the nearest ones
 ├── InvalidRule       the rule cannot be read, never matches, or asks for what is not offered
 ├── WrongKindOfTime   a naive time where an instant is needed, or the other way round
@@ -13,19 +13,25 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from duebox.exceptions import DueboxError
 
-class WhenError(ValueError):
+
+class WhenError(DueboxError, ValueError):
     """Anything the time package refuses on purpose."""
 
 
 class UnknownZone(WhenError):
     """The zone database has no zone of this name."""
 
-    def __init__(self, name: object, release: str, nearest: list[str]) -> None:
+    def __init__(self, name: object, release: str, nearest: list[str], *, where: str = "") -> None:
         self.name = name
+        self.release = release
         self.nearest = nearest
+        if name == "":
+            super().__init__("No zone is given; name one, such as zone='Europe/London'.")
+            return
         repair = f"did you mean {' or '.join(nearest)}?" if nearest else "use an IANA name such as Europe/London."
-        super().__init__(f"Zone {name!r} is not in the zone database ({release}); {repair}")
+        super().__init__(f"{where}Zone {name!r} is not in the zone database ({release}); {repair}")
 
 
 class InvalidRule(WhenError):

@@ -41,7 +41,7 @@ class Occurrence:
     """An occurrence: its identity, the local time meant, and the instant it fires.
 
     `key` survives re-planning: the same occurrence keeps it when a zone, a zone release or a flex window moves
-    its instant. Keys of one rule sort in the order of its occurrences.
+    its instant. Keys of one rule sort in the order of its occurrences; those of instants do so without their Z.
     """
 
     key: str

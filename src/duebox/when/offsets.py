@@ -14,11 +14,11 @@ from duebox.when.occurrence import Occurrence
 from duebox.when.policy import Fold, Gap, Leap
 from duebox.when.resolver import How, Resolved, local_time, resolve
 from duebox.when.rules.leap import date_in_month
-from duebox.when.times import NO_TIME, instant
+from duebox.when.times import FIRST_YEAR, LAST_YEAR, NO_TIME, elapsed, instant
 
 _ISO = re.compile(
-    r"(?P<sign>[+-]?)P(?=.)(?:(?P<years>\d+)Y)?(?:(?P<months>\d+)M)?(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
-    r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?)?"
+    r"(?P<sign>[+-]?)P(?=.)(?:(?P<years>\d{1,9})Y)?(?:(?P<months>\d{1,9})M)?(?:(?P<weeks>\d{1,9})W)?(?:(?P<days>\d{1,9})D)?"
+    r"(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,9})S)?)?"
 )
 
 
@@ -31,9 +31,16 @@ class Offset:
     exact: timedelta = NO_TIME
 
     def __post_init__(self) -> None:
+        for unit, count in (("months", self.months), ("days", self.days)):
+            if not isinstance(count, int):
+                raise WhenError(f"{unit}({count!r}) is not a whole number; write it as {unit}(-1).")
+        if not isinstance(self.exact, timedelta):
+            raise WhenError(f"exact={self.exact!r} is not a timedelta; use hours(-2) or minutes(-15).")
         signs = {value > 0 for value in (self.months, self.days, self.exact.total_seconds()) if value}
         if len(signs) > 1:
             raise WhenError(f"{self!r} points both before and after its anchor; give all units one direction.")
+        if max(abs(self.months) / 12, abs(self.days) / 365, abs(self.exact.days) / 365) > LAST_YEAR:
+            raise WhenError(f"{self!r} is longer than the calendar; use a shorter offset.")
         if self.exact.microseconds:
             raise WhenError(f"{self!r} has a fraction of a second; use whole seconds.")
 
@@ -63,9 +70,17 @@ class Offset:
     def move(self, local: datetime) -> datetime:
         """A local time moved by the calendar units alone; a date the month lacks becomes its last day."""
         month = local.year * 12 + local.month - 1 + self.months
+        if not FIRST_YEAR <= month // 12 <= LAST_YEAR:
+            raise self._leads_out(local)
         day = date_in_month(month // 12, month % 12 + 1, local.day, Leap.BACKWARD)
         assert day is not None
-        return datetime.combine(day, local.time()) + timedelta(days=self.days)
+        try:
+            return datetime.combine(day, local.time()) + timedelta(days=self.days)
+        except OverflowError:
+            raise self._leads_out(local) from None
+
+    def _leads_out(self, local: datetime) -> WhenError:
+        return WhenError(f"{self} from {local} leads out of the years {FIRST_YEAR} to {LAST_YEAR}.")
 
 
 def offset(text: str) -> Offset:
@@ -89,7 +104,7 @@ def months(count: int) -> Offset:
 
 def weeks(count: int) -> Offset:
     """Calendar weeks: the same weekday and time of day."""
-    return Offset(days=7 * count)
+    return Offset(days=7 * days(count).days)
 
 
 def days(count: int) -> Offset:
@@ -99,12 +114,12 @@ def days(count: int) -> Offset:
 
 def hours(count: int) -> Offset:
     """Exact hours of elapsed time."""
-    return Offset(exact=timedelta(hours=count))
+    return Offset(exact=elapsed("The offset", hours=count))
 
 
 def minutes(count: int) -> Offset:
     """Exact minutes of elapsed time."""
-    return Offset(exact=timedelta(minutes=count))
+    return Offset(exact=elapsed("The offset", minutes=count))
 
 
 def at_offset(
@@ -122,7 +137,10 @@ def at_offset(
     base = _base(anchor, by, zone, gap, fold)
     if base is None:
         return None
-    at = base.instant + by.exact
+    try:
+        at = instant(base.instant + by.exact)
+    except OverflowError:
+        raise WhenError(f"{by} from {anchor} leads out of the years {FIRST_YEAR} to {LAST_YEAR}.") from None
     local = anchor if anchor.tzinfo is None else local_time(anchor, zone)
     nominal = local_time(at, zone) if by.exact else by.move(local)
     return Occurrence(str(by), nominal, at, base.how)

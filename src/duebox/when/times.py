@@ -14,8 +14,11 @@ from duebox.when.errors import WrongKindOfTime
 A_DAY = timedelta(days=1)
 A_WEEK = timedelta(days=7)
 NO_TIME = timedelta(0)
-# Beyond it a local time may have no UTC twin inside Python's calendar.
-LAST_YEAR = 9998
+# Outside of these years a local time may have no UTC counterpart in Python's calendar.
+FIRST_YEAR, LAST_YEAR = 2, 9998
+LAST_DAY = date(LAST_YEAR, 12, 31).toordinal()
+FIRST_INSTANT = datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)
+LAST_INSTANT = datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC) - timedelta.resolution
 
 
 def instant(value: datetime, what: str = "This time") -> datetime:
@@ -25,7 +28,23 @@ def instant(value: datetime, what: str = "This time") -> datetime:
             f"{what} is {value!r}, which names no instant; pass an aware datetime, "
             "such as datetime(2026, 3, 8, 9, tzinfo=UTC)."
         )
-    return value.astimezone(UTC)
+    try:
+        found = value.astimezone(UTC)
+    except OverflowError:
+        raise _outside_the_calendar(value, what) from None
+    if not FIRST_YEAR <= found.year <= LAST_YEAR:
+        raise _outside_the_calendar(value, what)
+    return found
+
+
+def nearest_instant(value: datetime, what: str = "This time") -> datetime:
+    """The same for a time that is only asked about: one outside the calendar means its first or last instant."""
+    try:
+        return instant(value, what)
+    except WrongKindOfTime:
+        if isinstance(value, datetime) and value.utcoffset() is not None:
+            return FIRST_INSTANT if value.year <= FIRST_YEAR else LAST_INSTANT
+        raise
 
 
 def wall(value: datetime, what: str = "This time") -> datetime:
@@ -35,8 +54,14 @@ def wall(value: datetime, what: str = "This time") -> datetime:
             f"{what} is {value!r}, which is not a naive local time; pass a naive datetime "
             "such as datetime(2026, 3, 8, 9) and give the zone separately."
         )
+    if not FIRST_YEAR <= value.year <= LAST_YEAR:
+        raise _outside_the_calendar(value, what)
     # Which reading is meant is the fold policy's business, not the value's.
     return value.replace(fold=0)
+
+
+def _outside_the_calendar(value: datetime, what: str) -> WrongKindOfTime:
+    return WrongKindOfTime(f"{what} is {value}; use a time in the years {FIRST_YEAR} to {LAST_YEAR}.")
 
 
 def day(value: date | str, what: str = "This date") -> date:
@@ -75,10 +100,28 @@ def _read_time(text: str) -> time:
 
 def times_of_day(value: time | str | tuple[time | str, ...] | list[str], what: str = "at") -> tuple[time, ...]:
     """One or more times of day, sorted, each once."""
-    given = (value,) if isinstance(value, time | str) else tuple(value)
+    if isinstance(value, time | str):
+        return (time_of_day(value, what),)
+    try:
+        given = tuple(value)
+    except TypeError:
+        raise WrongKindOfTime(
+            f"{what} is {value!r}, not a time of day; write it as '09:00', pass time(9), or several of them in a tuple."
+        ) from None
     if not given:
         raise WrongKindOfTime(f"{what} is empty; give at least one time of day such as 09:00.")
     return tuple(sorted({time_of_day(one, what) for one in given}))
+
+
+def elapsed(what: str, **units: float) -> timedelta:
+    """A length of time from numbers of its units, as `timedelta` takes them."""
+    for unit, count in units.items():
+        if not isinstance(count, int | float) or isinstance(count, bool):
+            raise WrongKindOfTime(f"{what} has {unit}={count!r}, not a number; write it as {unit}=5.")
+    try:
+        return timedelta(**units)
+    except (OverflowError, ValueError) as error:
+        raise WrongKindOfTime(f"{what} cannot be used: {error}; use smaller numbers.") from None
 
 
 def write(value: datetime) -> str:
@@ -94,7 +137,7 @@ def read(text: str, what: str = "This time") -> datetime:
         value = datetime.fromisoformat(text)
     except (ValueError, TypeError):
         raise WrongKindOfTime(f"{what} is {text!r}, not a time; write it as 2026-03-08T09:00:00.") from None
-    return value if value.tzinfo is None else value.astimezone(UTC)
+    return value if value.tzinfo is None else nearest_instant(value, what)
 
 
 def short(value: datetime) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from duebox.when import zones
 from duebox.when.business import calendar
@@ -20,7 +21,7 @@ from duebox.when.rules.once import Moment, Once
 from duebox.when.rules.reminder import Reminder
 from duebox.when.rules.rrule import Recurrence
 from duebox.when.rules.weekly import Weekly
-from duebox.when.times import NO_TIME, instant, read, wall, write
+from duebox.when.times import LAST_YEAR, NO_TIME, instant, read, wall, write
 
 KINDS_OF_RULE: tuple[type[Rule], ...] = (
     Once, Moment, Reminder, Daily, Weekly, Monthly, Anniversary, Every, Cron, Recurrence,
@@ -35,10 +36,13 @@ class Timetable:
     `start` (inclusive) and `end` (exclusive) are local if naive, instants if aware. `remaining` is how many more
     firings are wanted; whoever records a firing lowers it. `flex` delays each schedule by its own share of that
     window. Hourly and finer rules run on elapsed time, where `gap` and `fold` have nothing to decide.
+
+    Without a `zone`, whoever uses the timetable decides: `duebox.schedule` and others take the project's TIME_ZONE.
+    Nothing here has a default zone, so a timetable without one cannot be asked for occurrences.
     """
 
     rule: Rule
-    zone: str = "UTC"
+    zone: str = ""
     gap: Gap = Gap.SHIFT_FORWARD
     fold: Fold = Fold.FIRST
     start: datetime | None = None
@@ -53,7 +57,8 @@ class Timetable:
             object.__setattr__(self, name, choose(options, getattr(self, name)))
         for name in ("start", "end"):
             object.__setattr__(self, name, _bound(getattr(self, name), name))
-        zones.current().check(self.zone)
+        if self.zone != "":
+            object.__setattr__(self, "zone", zones.name_of(self.zone))
         self._check()
 
     def _check(self) -> None:
@@ -70,17 +75,21 @@ class Timetable:
         if self.start and self.end and _comparable(self.start, self.end) and self.end <= self.start:
             raise WhenError(f"end={write(self.end)} is not after start={write(self.start)}; move one of them.")
 
-    def but_for(self, rule: Rule, zone: str) -> Timetable:
+    def but_for(self, rule: Rule, zone: str | ZoneInfo) -> Timetable:
         """The same policies and bounds for another rule and zone, which takes a third of the time of a new one."""
         if self.calendar is not None or not isinstance(rule, WallRule | ElapsedRule | Reminder):
-            return replace(self, rule=rule, zone=zone)
-        zones.current().check(zone)
+            return replace(self, rule=rule, zone=zones.name_of(zone))
+        zone = zones.name_of(zone)
         table = object.__new__(Timetable)
         for name in _POLICIES:
             object.__setattr__(table, name, getattr(self, name))
         object.__setattr__(table, "rule", rule)
         object.__setattr__(table, "zone", zone)
         return table
+
+    def or_in(self, zone: str) -> Timetable:
+        """The same, in this zone if it has none of its own."""
+        return self if self.zone else replace(self, zone=zone)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able data, for the row that keeps the intent; defaults are left out, policies never."""
@@ -126,6 +135,8 @@ def keeps_the_wall_clock(rule: Rule) -> bool:
 def _bound(value: datetime | None, name: str) -> datetime | None:
     if value is None:
         return None
+    if name == "end" and isinstance(value, datetime) and value.year > LAST_YEAR:
+        return None  # `datetime.max` means "without an end"
     return wall(value, name) if getattr(value, "tzinfo", None) is None else instant(value, name)
 
 

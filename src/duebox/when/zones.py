@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module, resources
 from importlib.resources.abc import Traversable
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import IO
 from zoneinfo import TZPATH, ZoneInfo
 
 from duebox.when.errors import UnknownZone, WhenError
@@ -33,18 +33,14 @@ class ZoneDatabase:
         self.source = source
         self.names = names
         self._files = files
-        self._zones: dict[str, ZoneInfo] = {}
+        self._zones: dict[str, tuple[ZoneInfo, str]] = {}
 
     def __repr__(self) -> str:
         return f"<ZoneDatabase {self.release} from {self.source}>"
 
     def zone(self, name: str) -> ZoneInfo:
         """The rules of one zone; an unknown name is refused with the nearest ones."""
-        found = self._zones.get(name) if isinstance(name, str) else None
-        if found is None:
-            with self._open(name) as file:
-                found = self._zones.setdefault(name, ZoneInfo.from_file(file, key=name))
-        return found
+        return self._read(name)[0]
 
     def check(self, name: str) -> str:
         """The name itself, if the database knows it."""
@@ -52,21 +48,36 @@ class ZoneDatabase:
             raise UnknownZone(name, self.release, self._nearest(str(name)))
         return name
 
+    def spelled(self, name: str) -> str:
+        """The name as the database spells it, where only upper and lower case or blanks differ; else as it is."""
+        return name if name in self.names else self._folded().get(_fold(name), name)
+
     def fingerprint(self, name: str) -> str:
         """Changes when, and only when, the zone's rules were published anew."""
-        with self._open(name) as file:
-            return hashlib.blake2b(file.read(), digest_size=8).hexdigest()
+        return self._read(name)[1]
 
-    def _open(self, name: str) -> IO[bytes]:
-        return self._files.joinpath(*self.check(name).split("/")).open("rb")
+    def _read(self, name: str) -> tuple[ZoneInfo, str]:
+        """The rules and their fingerprint from one reading of the file: it may be replaced while the process runs."""
+        found = self._zones.get(name) if isinstance(name, str) else None
+        if found is None:
+            content = self._files.joinpath(*self.check(name).split("/")).read_bytes()
+            rules = ZoneInfo.from_file(BytesIO(content), key=name)
+            found = self._zones.setdefault(name, (rules, hashlib.blake2b(content, digest_size=8).hexdigest()))
+        return found
 
     def _nearest(self, name: str) -> list[str]:
-        folded = {known.casefold(): known for known in sorted(self.names)}
-        wanted = re.sub(r"\s+", "_", name.strip().casefold())
+        folded, wanted = self._folded(), _fold(name)
         cities = {known.rsplit("/", 1)[-1].casefold(): known for known in sorted(self.names) if "/" in known}
         if exact := folded.get(wanted) or cities.get(wanted.rsplit("/", 1)[-1]):
             return [exact]
         return [folded[near] for near in get_close_matches(wanted, folded, n=3, cutoff=0.75)]
+
+    def _folded(self) -> dict[str, str]:
+        return {_fold(known): known for known in sorted(self.names)}
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"\s+", "_", name.strip().casefold())
 
 
 def from_tzdata() -> ZoneDatabase:
@@ -108,6 +119,11 @@ def _release_in(folder: Path) -> str:
         return "unknown"
     with listing.open() as file:
         return file.readline().removeprefix("# version").strip() or "unknown"
+
+
+def name_of(zone: str | ZoneInfo) -> str:
+    """The name of a zone that the current database knows; a `ZoneInfo` has one."""
+    return current().check(zone.key if isinstance(zone, ZoneInfo) else zone)
 
 
 _lock = Lock()

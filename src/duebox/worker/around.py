@@ -16,6 +16,6 @@ def is_watched() -> bool:
     return "structlog.contextvars" in modules or "opentelemetry.trace" in modules
 
 
-def watched(handler: Callable[[Fact], Any], fact: Fact, subscriber: str) -> Any:
+def watched(handler: Callable[..., Any], fact: Fact, subscriber: str, *data: Any) -> Any:
     with in_structlog(**story_of(fact)), handling_span(fact, subscriber):
-        return handler(fact)
+        return handler(fact, *data)

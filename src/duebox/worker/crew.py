@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 
 from django.db import DatabaseError, InterfaceError
 
-from duebox.outcome import Dead
+from duebox.outcome import Dead, Retried, Snooze
 from duebox.signals import died, settled
 from duebox.store.deliveries import Claim, Ended, promote, release
 from duebox.subscribers import Subscriber
@@ -20,12 +20,17 @@ from duebox.worker.cutting import cut
 from duebox.worker.hand import Hand
 from duebox.worker.lease import Lease
 from duebox.worker.patience import patiently
+from duebox.worker.settling import report
 from duebox.worker.tally import Tally
+from duebox.worker.timeouts import Timeouts
+from duebox.worker.watchdog import Watchdog
 
 logger = logging.getLogger("duebox.worker")
 
 # Claim no more than what can be started in this time, so that slow handlers do not hoard.
 HORIZON_SECONDS = 0.25
+ABANDONED_FOR_EACH = 4
+"""So many threads that hang there may be for each that works."""
 
 
 class Crew:
@@ -39,8 +44,10 @@ class Crew:
         threads: int,
         batch: int,
         rescue_limit: int,
-        wake: Callable[[], None],
+        wake: Callable[..., None],
+        thread_is_free: Callable[[], None],
         rewind: Callable[[], None],
+        watchdog: Watchdog,
     ) -> None:
         self.using = using
         self.lease = lease
@@ -49,23 +56,50 @@ class Crew:
         self.batch = batch
         self.rescue_limit = rescue_limit
         self.wake = wake
+        self.thread_is_free = thread_is_free
         self.rewind = rewind
+        self.watchdog = watchdog
         self.tally = Tally()
         self.paces: dict[str, float] = {}
         self.apart_until: dict[str, float] = {}
         self.queue: SimpleQueue[Claim | None] = SimpleQueue()
         self.one_suspect_at_a_time = threading.Lock()
+        self.through: Callable[[Iterable[Claim]], None] | None = None
+        """Told which claims a handler thread is through with, where handlers have limits."""
         self._put = 0
+        self._putting = threading.Lock()
         self._at_work: list[threading.Thread] = []
         self._hands = [Hand(self) for _ in range(threads)]
-        self._threads = [
-            threading.Thread(target=hand.work, name=f"duebox-hand-{number}", daemon=True)
-            for number, hand in enumerate(self._hands)
-        ]
+        self._threads = [self._thread_of(hand, number) for number, hand in enumerate(self._hands)]
+        self._abandoned: list[threading.Thread] = []
+        self._finished_before = 0
+        """How many claims those threads had taken that were replaced."""
+        self._timeouts = Timeouts(self)
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+        self._timeouts.start()
+
+    def hands(self) -> list[Hand]:
+        return list(self._hands)
+
+    def replace(self, hand: Hand) -> None:
+        """Another thread in the place of one whose handler does not end. A process with too many of those that hang
+        gets no more of them, and should be restarted."""
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        if len(self._abandoned) >= ABANDONED_FOR_EACH * len(self._threads):
+            logger.error("too many handlers hang, a handler thread is not replaced: abandoned=%d", len(self._abandoned))
+            return
+        index = self._hands.index(hand)
+        self._abandoned.append(self._threads[index])
+        self._hands[index] = Hand(self)
+        self._threads[index] = self._thread_of(self._hands[index], index)
+        self._finished_before += hand.finished
+        self._threads[index].start()
+
+    def _thread_of(self, hand: Hand, number: int) -> threading.Thread:
+        return threading.Thread(target=hand.work, name=f"duebox-hand-{number}", daemon=True)
 
     def room(self) -> int:
         """How many more claims can be started soon; 0 while there is plenty."""
@@ -78,15 +112,16 @@ class Crew:
 
     def busy(self) -> bool:
         """Whether anything that was put is not finished yet."""
-        return self._put != sum(hand.finished for hand in self._hands)
+        return self._put != self._finished_before + sum(hand.finished for hand in self._hands)
 
     def taken(self) -> int:
         """How many claims were ever put."""
         return self._put
 
-    def put(self, claims: Iterable[Claim]) -> None:
+    def put(self, claims: Sequence[Claim]) -> None:
+        with self._putting:  # also called for handlers with a limit, by another thread
+            self._put += len(claims)
         for claim in claims:
-            self._put += 1
             self.queue.put(claim)
 
     def finish(self, deadline: float, *, lives_on: bool) -> None:
@@ -98,6 +133,7 @@ class Crew:
             for thread in self._threads:
                 thread.join(min(threading.TIMEOUT_MAX, max(0.0, deadline - time.monotonic())))
         finally:  # also where Celery's time limit ends the wait
+            self._timeouts.stop()
             for hand, thread in zip(self._hands, self._threads, strict=True):
                 if self._leave_behind(hand, lives_on=lives_on):
                     self._at_work.append(thread)
@@ -132,10 +168,13 @@ class Crew:
             patiently(lambda: promote(self.using, streams))
             self.rewind()
             self.wake()
+        report(ended)
         settled.send_robust(sender=Crew, ended=ended)
-        for end in ended:
+        otherwise = [end for end in ended if end.outcome is not None]
+        if any(isinstance(end.outcome, Retried | Snooze) for end in otherwise):
+            self.wake(look=True)  # it is due again, at a time that the loop does not know of
+        for end in otherwise:
             if isinstance(end.outcome, Dead):
-                logger.error("dead letter: %r error=%r", end.claim, end.outcome.error)
                 died.send_robust(sender=Crew, claim=end.claim, error=end.outcome.error)
 
     def lost(self, claim: Claim, consequence: str) -> None:

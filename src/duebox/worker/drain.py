@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import connections
 
+from duebox import clock
 from duebox.conf import conf
 from duebox.context import origin
 from duebox.destinations.subscription import Subscription
-from duebox.exceptions import EndlessDrain, LeaseLost
+from duebox.exceptions import EndlessDrain, InvalidSubscriber, LeaseLost
 from duebox.firing import fire_due
-from duebox.outcome import Dead, Retried
+from duebox.outcome import Dead, Retried, Snooze
 from duebox.store import leases, outside
-from duebox.store.deliveries import Claim, Claimed, Ended, claim, promote, release
-from duebox.subscribers import Subscriber, matching
+from duebox.store.deliveries import Claim, Claimed, DueNow, Ended, claim, due_now, promote, release
+from duebox.subscribers import Subscriber, by_name, matching
 from duebox.worker.clock import Clock
 from duebox.worker.dispatch import perform, refuse_open_transaction
-from duebox.worker.settling import settle
+from duebox.worker.settling import report, settle
 from duebox.worker.tally import Tally
 from duebox.worker.tidy import tidy_connections
 
@@ -65,44 +67,119 @@ def drain(
     *, using: str | None = None, only: tuple[str, ...] = (), limit: int = 1000, now: datetime | None = None
 ) -> Drained:
     """Run handlers until nothing is due. Raises `EndlessDrain` after `limit` deliveries."""
-    alias = using or conf().DATABASE
-    lease = leases.take(alias, LEASE_SECONDS)
-    token = origin.set(None)  # what is delivered here may come from another request than the one that is going on
-    drained = Drained()
-    renew_at = time.monotonic() + LEASE_SECONDS / 10
-    try:
-        while True:
-            fired = fire_due(alias, now=now).due
-            if not _round(alias, lease, only, limit, now, drained) and not fired:
-                break
-            if time.monotonic() > renew_at:
-                leases.renew(alias, lease, LEASE_SECONDS)
-                renew_at = time.monotonic() + LEASE_SECONDS / 10
-    finally:
-        origin.reset(token)
-        leases.drop(alias, lease)
-    return drained
+    with Draining(using or conf().DATABASE, only, now=now) as draining:
+        return draining.until_idle(limit)
 
 
-def _round(alias: str, lease: int, only: tuple[str, ...], limit: int, now: datetime | None, drained: Drained) -> bool:
-    subscribers = matching(only)
-    claims, parked = claim(alias, lease, list(subscribers), BATCH, now=now)
-    if not claims:
-        claims, outside_parked = _claim_outside(alias, lease, subscribers, now)
-        parked |= outside_parked
-    if parked:
-        promote(alias, parked)
-    waiting = list(claims)
-    try:
-        while waiting:
-            if len(drained.ended) >= limit:
-                raise EndlessDrain(_endless(waiting[0], limit))
-            _deliver(waiting[0], subscribers[waiting[0].subscriber], alias, now, drained)
-            waiting.pop(0)
-    finally:
-        if waiting:
-            release(alias, lease, [each.id for each in waiting])
-    return bool(claims or parked)
+def patterns(only: str | Sequence[str]) -> tuple[str, ...]:
+    """Shell patterns of handler names; one that matches none is refused, or a test would deliver nothing by mistake."""
+    given = (only,) if isinstance(only, str) else tuple(only)
+    for each in given:
+        if not matching((each,)):
+            names = ", ".join(sorted(name for name in by_name() if not name.startswith("duebox.")))
+            raise InvalidSubscriber(f"No handler is named {each!r}; there are: {names or 'none'}.")
+    return given
+
+
+class Draining:
+    """A lease, under which this thread fires and delivers what is due, once or at one moment after the other."""
+
+    def __init__(self, using: str, only: tuple[str, ...] = (), *, now: datetime | None = None) -> None:
+        self._using = using
+        self._only = only
+        self._now = now
+        self._lease = 0
+        self._renew_at = 0.0
+        # Below these nothing is left to do. In a long test, whose transaction stays open, the rows that were done with
+        # are still there to be passed over.
+        self._floor: datetime | None = None
+        self._delivery_floor = 0.0
+        self._seen: DueNow | None = None
+
+    def __enter__(self) -> Draining:
+        self._lease = leases.take(self._using, LEASE_SECONDS)
+        self._renew_at = time.monotonic() + LEASE_SECONDS / 10
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leases.drop(self._using, self._lease)
+
+    def until_idle(self, limit: int) -> Drained:
+        """Until nothing is due any more, including what handlers emit on the way."""
+        token = origin.set(None)  # what is delivered here may come from another request than the one that is going on
+        drained = Drained()
+        self._seen = None
+        try:
+            while True:
+                fired = fire_due(self._using, floor=self._floor, now=self._now).due
+                if not self._round(limit, drained) and not fired:
+                    break
+                if time.monotonic() > self._renew_at:
+                    leases.renew(self._using, self._lease, LEASE_SECONDS)
+                    self._renew_at = time.monotonic() + LEASE_SECONDS / 10
+                self._seen = self._look()
+                if not self._seen.is_due:
+                    break
+        finally:
+            origin.reset(token)
+        return drained
+
+    def next_moment(self) -> datetime | None:
+        """When something comes due next, after everything that is due now was done."""
+        following = (self._seen or self._look()).following
+        self._floor = clock.now()
+        self._delivery_floor = self._floor.timestamp() - 0.001
+        return following
+
+    def _look(self) -> DueNow:
+        names = list(matching(self._only))
+        return due_now(self._using, names, floor=self._floor, delivery_floor=self._delivery_floor, now=self._now)
+
+    def _round(self, limit: int, drained: Drained) -> bool:
+        subscribers = matching(self._only)
+        names, floor = list(subscribers), self._delivery_floor
+        claims, parked = claim(self._using, self._lease, names, BATCH, floor=floor, now=self._now)
+        if not claims:
+            claims, outside_parked = _claim_outside(self._using, self._lease, subscribers, self._now)
+            parked |= outside_parked
+        if parked:
+            self._promote(parked)
+        waiting = list(claims)
+        try:
+            while waiting:
+                if len(drained.ended) >= limit:
+                    raise EndlessDrain(_endless(waiting[0], limit))
+                self._deliver(waiting[0], subscribers[waiting[0].subscriber], drained)
+                waiting.pop(0)
+        finally:
+            if waiting:
+                release(self._using, self._lease, [each.id for each in waiting])
+        return bool(claims or parked)
+
+    def _deliver(self, each: Claim, subscriber: Subscriber, drained: Drained) -> None:
+        if connections[self._using].in_atomic_block:
+            # Inside a test's transaction a failure must undo what it did, or the whole transaction would be broken.
+            subscriber = replace(subscriber, atomic=True)
+        try:
+            end, written = perform(each, subscriber, self._using, Clock())
+        except LeaseLost:
+            drained.tally.lost += 1
+            return
+        if not written:
+            end = refuse_open_transaction(end, subscriber, self._using)
+            tidy_connections()
+            settle(self._using, each.lease, [end], now=self._now)
+        if each.stream is not None:
+            self._promote({(each.subscriber, each.stream)})
+        if isinstance(end.outcome, Snooze):
+            self._delivery_floor = 0.0  # it may come back at a time that is past
+        report([end])
+        drained.ended.append(end)
+        drained.tally.add([end])
+
+    def _promote(self, streams: Collection[tuple[str, str]]) -> None:
+        if promote(self._using, streams):
+            self._delivery_floor = 0.0  # it came due while the one before it was in its way
 
 
 def _claim_outside(alias: str, lease: int, subscribers: dict[str, Subscriber], now: datetime | None) -> Claimed:
@@ -115,25 +192,6 @@ def _claim_outside(alias: str, lease: int, subscribers: dict[str, Subscriber], n
             subscribers.setdefault(name, whole.part(name))
     many = {name: BATCH for name in due if name in subscribers}
     return outside.claim(alias, lease, many, now=now) if many else Claimed([], Counter())
-
-
-def _deliver(each: Claim, subscriber: Subscriber, alias: str, now: datetime | None, drained: Drained) -> None:
-    if connections[alias].in_atomic_block:
-        # Inside a test's transaction a failure must undo what it did, or the whole transaction would be broken.
-        subscriber = replace(subscriber, atomic=True)
-    try:
-        end, written = perform(each, subscriber, alias, Clock())
-    except LeaseLost:
-        drained.tally.lost += 1
-        return
-    if not written:
-        end = refuse_open_transaction(end, subscriber, alias)
-        tidy_connections()
-        settle(alias, each.lease, [end], now=now)
-    if each.stream is not None:
-        promote(alias, {(each.subscriber, each.stream)})
-    drained.ended.append(end)
-    drained.tally.add([end])
 
 
 def _endless(next_one: Claim, limit: int) -> str:

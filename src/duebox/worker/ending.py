@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError
 
 from duebox.worker.crew import Crew
 from duebox.worker.lease import Lease
 from duebox.worker.outside import Outside
+from duebox.worker.sessions import own_connection
+from duebox.worker.watchdog import Watchdog
 
 logger = logging.getLogger("duebox.worker")
 
@@ -17,11 +20,15 @@ logger = logging.getLogger("duebox.worker")
 class Ending:
     """`lives_on` says that the process does, so that a thread which is left behind goes on."""
 
-    def __init__(self, lease: Lease, crew: Crew, outside: Outside | None, *, lives_on: bool) -> None:
+    def __init__(
+        self, lease: Lease, crew: Crew, outside: Outside | None, watchdog: Watchdog, *, lives_on: bool
+    ) -> None:
         self._lease = lease
         self._crew = crew
         self._outside = outside
+        self._watchdog = watchdog
         self._lives_on = lives_on
+        self._began = time.monotonic()
 
     def shut_down(self, deadline: float) -> None:
         """Whatever happens meanwhile, the heartbeat ends, and with it the lease: in time, or by itself."""
@@ -34,7 +41,7 @@ class Ending:
                 threading.Thread(target=self._see_off, name="duebox-last", daemon=True).start()
             else:
                 self._end_lease()
-        logger.info("stopped: %s", self._crew.tally)
+        logger.info("stopped: %s seconds=%.1f", self._crew.tally, time.monotonic() - self._began)
 
     def _finish(self, deadline: float) -> None:
         try:
@@ -50,11 +57,13 @@ class Ending:
         self._crew.join()
         if self._outside:
             self._outside.join()
-        self._end_lease()
-        connections[self._lease.using].close()
+        with own_connection(self._lease.using, self._watchdog, "last", engine=True):
+            self._end_lease()
 
     def _end_lease(self) -> None:
         try:
             self._lease.stop()
         except (DatabaseError, InterfaceError) as error:
             logger.warning("the lease was not given back, it runs out by itself: %s", str(error).strip())
+        finally:
+            self._watchdog.stop()

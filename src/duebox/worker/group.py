@@ -19,6 +19,7 @@ from duebox.subscribers import Subscriber
 from duebox.worker.clock import Clock
 from duebox.worker.dispatch import (
     FAILURES,
+    Running,
     call,
     calm_hooks,
     failure,
@@ -28,6 +29,7 @@ from duebox.worker.dispatch import (
 )
 from duebox.worker.settling import settle
 from duebox.worker.tidy import tidy_connections
+from duebox.worker.watchdog import limit, limited
 
 _CONTENTION = (DeadlockDetected, LockNotAvailable, SerializationFailure)
 
@@ -44,25 +46,29 @@ class FellApart(Exception):
 
 
 def perform_together(
-    pairs: Iterable[Pair], using: str, clock: Clock, owns: Callable[[int], bool]
+    pairs: Iterable[Pair], using: str, clock: Clock, owns: Callable[[int], bool], running: Running | None = None
 ) -> tuple[list[Ended], bool]:
     """Run and settle them, in one transaction if nothing goes wrong; says whether it was so. Takes from `pairs` one at
     a time, as it goes. Those that are missing in the answer were lost with the lease."""
     taken: list[Pair] = []
     try:
-        return _in_one_transaction(pairs, taken, using, clock), True
+        return _in_one_transaction(pairs, taken, using, clock, running), True
     except FellApart as reason:
         last = None if _is_contention(reason.error) else reason
-        return _one_by_one(taken, last, using, clock, owns), False
+        return _one_by_one(taken, last, using, clock, owns, running), False
     except LeaseLost:
         raise
     except Exception:
         # The settlement or the commit failed for all: a deferred constraint, a broken connection; or what several of
         # them do at once did.
-        return _one_by_one(taken, None, using, clock, owns), False
+        return _one_by_one(taken, None, using, clock, owns, running), False
+    finally:
+        limit(None)
 
 
-def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, clock: Clock) -> list[Ended]:
+def _in_one_transaction(
+    pairs: Iterable[Pair], taken: list[Pair], using: str, clock: Clock, running: Running | None
+) -> list[Ended]:
     ended: list[Ended] = []
     at_once: dict[str, list[Pair]] = {}
     with transaction.atomic(using=using):
@@ -70,12 +76,12 @@ def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, cl
         for pair in pairs:
             taken.append(pair)
             claim, subscriber = pair
-            if subscriber.together and not claim.event_is_gone:
+            if subscriber.together and not claim.event_is_gone and not claim.expired():
                 at_once.setdefault(subscriber.name, []).append(pair)
                 continue
             started = clock.now()
             try:
-                outcome = call(claim, subscriber, using)
+                outcome = call(claim, subscriber, using, running)
                 refuse_broken_transaction(subscriber, using)
             except FAILURES as error:
                 let_ctrl_c_pass(error)
@@ -84,6 +90,7 @@ def _in_one_transaction(pairs: Iterable[Pair], taken: list[Pair], using: str, cl
         for some in at_once.values():
             ended += _at_once(some, using, clock)
         calm_hooks(using, hooks)
+        limit()  # for the commit, too
         if ended and settle(using, ended[0].claim.lease, ended):
             raise LeaseLost("the lease ran out meanwhile; everything its handlers wrote here is rolled back")
     return ended
@@ -99,9 +106,15 @@ def _at_once(pairs: list[Pair], using: str, clock: Clock) -> list[Ended]:
 
 
 def _one_by_one(
-    taken: list[Pair], last: FellApart | None, using: str, clock: Clock, owns: Callable[[int], bool]
+    taken: list[Pair],
+    last: FellApart | None,
+    using: str,
+    clock: Clock,
+    owns: Callable[[int], bool],
+    running: Running | None,
 ) -> list[Ended]:
     """Again, each for itself; the one that failed has had its try, unless it merely lost a fight for a lock."""
+    limit(None)
     tidy_connections()
     ended = []
     for claim, subscriber in taken:
@@ -112,11 +125,13 @@ def _one_by_one(
             end, written = Ended(claim, failure(claim, subscriber, last.error), last.started, took_ms), False
         else:
             try:
-                end, written = perform(claim, subscriber, using, clock)
+                end, written = perform(claim, subscriber, using, clock, running)
             except LeaseLost:
                 break  # the rest is lost as well
-        if not written and settle(using, claim.lease, [end]):
-            break
+        if not written:
+            with limited():
+                if settle(using, claim.lease, [end]):
+                    break
         ended.append(end)
     return ended
 

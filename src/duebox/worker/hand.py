@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from queue import Empty
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,17 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from duebox.exceptions import LeaseLost
+from duebox.outcome import Expired
 from duebox.store import leases
 from duebox.store.deliveries import Claim, Ended, release
 from duebox.subscribers import Subscriber
-from duebox.worker.dispatch import perform, refuse_open_transaction
+from duebox.worker.dispatch import Running, could_not_run, is_lost_connection, perform, refuse_open_transaction
 from duebox.worker.group import perform_together
 from duebox.worker.patience import patiently
+from duebox.worker.sessions import own_connection
 from duebox.worker.settling import settle
 from duebox.worker.tidy import close_connections, tidy_connections
+from duebox.worker.watchdog import limited
 
 if TYPE_CHECKING:
     from duebox.worker.crew import Crew
@@ -34,6 +38,10 @@ GROUP_WITHIN_SECONDS = 0.030
 QUICK_SECONDS = 0.020
 STUMBLE_SECONDS = 1.0
 APART_SECONDS = 10.0
+GONE = (
+    "The handler deleted its own delivery or changed its lease, so that it could not be settled; "
+    "leave the rows of duebox_delivery that are running alone."
+)
 
 
 class Hand:
@@ -43,11 +51,17 @@ class Hand:
         self.finished = 0
         """How many claims this thread has taken and is done with."""
         self.connection: BaseDatabaseWrapper | None = None
+        self.thread_id = 0
+        self.current = Running()
+        self.is_abandoned = False
+        """A handler did not end in time: nothing that this thread still does counts."""
         self._taken = 0
         self._crew = crew
         self._held: Claim | None = None
         self._ended: list[Ended] = []
         self._is_left = False
+        self._has_turn = False
+        """Whether it runs a delivery on its last chance, which is done by one thread at a time."""
         self._settling = threading.RLock()
         """Held while outcomes are written, and by whoever leaves this thread behind."""
 
@@ -60,29 +74,48 @@ class Hand:
             self._settle()
             return list(self.running), [held] if held is not None else []
 
+    def abandon(self, claim: Claim) -> list[Claim]:
+        """Like `leave_behind`, for a thread that hangs in this claim and is replaced: gives the others that it had
+        taken, none of which was settled."""
+        with self._settling:
+            running, unstarted = self.leave_behind()
+            self.running.clear()
+            self.finished = self._taken
+            self._end_turn()
+        return [each for each in running + unstarted if each is not claim]
+
     def work(self) -> None:
         """Until the end-of-work mark comes. Nothing else ends it: a thread that died would be missed by nobody."""
-        self.connection = connections[self._crew.using]
-        working = True
-        while working:
-            try:
-                claim = self._next()
-                working = claim is not None
-                if claim is not None:
-                    self._attend_to(claim)
-            except BaseException:
-                logger.exception("unexpected error in a handler thread; it goes on")
-                time.sleep(STUMBLE_SECONDS)
-        close_connections()
+        crew = self._crew
+        with own_connection(crew.using, crew.watchdog, threading.current_thread().name, is_lost=self._is_lost):
+            self.connection = connections[crew.using]
+            self.thread_id = threading.get_ident()
+            working = True
+            while working and not self.is_abandoned:
+                try:
+                    claim = self._next()
+                    working = claim is not None
+                    if claim is not None:
+                        self._attend_to(claim)
+                except BaseException:
+                    logger.exception("unexpected error in a handler thread; it goes on")
+                    time.sleep(STUMBLE_SECONDS)
+            close_connections()
+
+    def _is_lost(self) -> bool:
+        """Asked by the watchdog: whether another worker may run by now what runs here."""
+        return any(self._crew.lease.is_over(claim.lease) for claim in list(self.running))
 
     def _attend_to(self, claim: Claim) -> None:
         self.running.append(claim)
         try:
             self._run(claim)
-        except BaseException:  # one bad row never stops the loop
+        except BaseException as error:  # one bad row never stops the loop
             logger.exception("delivery could not be run: %r", claim)
             waiting = {end.claim.id for end in self._ended}
-            self._give_back([each for each in self.running if each.id not in waiting])
+            self._fail([each for each in self.running if each.id not in waiting], error)
+        if self._crew.through is not None:
+            self._crew.through(list(self.running))
         ended = self._ended
         if not ended or ended[-1].claim is not claim:
             self.running[:] = [end.claim for end in ended]
@@ -101,7 +134,7 @@ class Hand:
             self._settle()
             self.running.clear()
             self.finished = self._taken
-            self._crew.wake()
+            self._crew.thread_is_free()
             claim = self._crew.queue.get()
             tidy_connections()
         self._taken += 1
@@ -125,11 +158,14 @@ class Hand:
 
     def _run_alone(self, claim: Claim, subscriber: Subscriber) -> None:
         try:
-            end, written = perform(claim, subscriber, self._crew.using, self._crew.clock)
+            end, written = perform(claim, subscriber, self._crew.using, self._crew.clock, self.current)
         except LeaseLost as lost:
-            self._crew.lost(claim, str(lost))
+            if not self.is_abandoned and not self._fail([claim], LeaseLost(GONE)):
+                self._crew.lost(claim, str(lost))
             return
-        if written:
+        if self.is_abandoned:
+            logger.warning("handler ended after its timeout, its result is ignored: %r", claim)
+        elif written:
             self._note_paces([end])
             self._crew.settled([end])
         elif not (subscriber.atomic and self._is_left):  # else it was cut off and given back
@@ -140,20 +176,37 @@ class Hand:
     def _run_suspect(self, claim: Claim, subscriber: Subscriber) -> None:
         """Announced and alone: if it takes the process down, it is known which one did."""
         self._settle()
-        with self._crew.one_suspect_at_a_time:
-            leases.announce_suspect(self._crew.using, claim.lease, claim.id)
+        self._crew.one_suspect_at_a_time.acquire()
+        self._has_turn = True
+        try:
+            if not self._is_ours(claim.lease):
+                return  # lost while it waited for its turn
+            patiently(partial(leases.announce_suspect, self._crew.using, claim.lease, claim.id))
             self._run_alone(claim, subscriber)
             self._settle()
-            leases.announce_suspect(self._crew.using, claim.lease, None)
+            if not self.is_abandoned:  # else another one may be announced by now
+                patiently(partial(leases.announce_suspect, self._crew.using, claim.lease, None))
+        finally:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """Of a delivery on its last chance; the thread itself ends it, or the one that replaces it does."""
+        with self._settling:
+            if self._has_turn:
+                self._has_turn = False
+                self._crew.one_suspect_at_a_time.release()
 
     def _run_group(self, claim: Claim, subscriber: Subscriber) -> None:
         self._settle()
         crew = self._crew
         try:
             pairs = self._quick_ones(claim, subscriber)
-            ended, together = perform_together(pairs, crew.using, crew.clock, self._is_ours)
+            ended, together = perform_together(pairs, crew.using, crew.clock, self._is_ours, self.current)
         except LeaseLost:
-            ended, together = [], True
+            ended, together = [], False
+        if self.is_abandoned:
+            logger.warning("handler ended after its timeout, its result is ignored: %r", claim)
+            return
         settled = {end.claim.id for end in ended}
         lost = [each for each in self.running if each.id not in settled]
         for each in lost:
@@ -164,7 +217,7 @@ class Hand:
             # Those that were in it stay apart for a while, so that a failing handler makes its neighbours run
             # twice now and then, and not all the time.
             until = time.monotonic() + APART_SECONDS
-            crew.apart_until.update({crew.subscribers[end.claim.subscriber].name: until for end in ended})
+            crew.apart_until.update({crew.subscribers[each.subscriber].name: until for each in self.running})
         crew.settled(ended)
 
     def _quick_ones(self, claim: Claim, subscriber: Subscriber) -> Iterator[tuple[Claim, Subscriber]]:
@@ -211,6 +264,8 @@ class Hand:
         """The mean of these, blended with what was known before."""
         times: dict[str, list[float]] = {}
         for end in ended:
+            if isinstance(end.outcome, Expired):
+                continue  # its handler did not run
             name = self._crew.subscribers[end.claim.subscriber].name
             times.setdefault(name, []).append(end.took_ms)
         for name, took in times.items():
@@ -233,7 +288,7 @@ class Hand:
             self.running[:] = [claim for claim in self.running if claim.id not in ran]
         tidy_connections()
         if self._crew.queue.qsize() < self._crew.batch:
-            self._crew.wake()
+            self._crew.thread_is_free()
 
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))
@@ -243,10 +298,34 @@ class Hand:
                 self._crew.lost(end.claim, "another worker may have run it as well")
         self._crew.settled([end for end in ended if end.claim.id not in lost] if lost else ended)
 
+    def _fail(self, claims: list[Claim], error: BaseException) -> int:
+        """What went wrong outside of the handlers counts as a failed attempt of these, as far as they are still ours;
+        gives back how many that were. A lost connection says nothing about them."""
+        if is_lost_connection(error):
+            self._give_back(claims)
+            return 0
+        crew, failed = self._crew, 0
+        try:
+            tidy_connections()
+            for claim in claims:
+                on_dead = crew.subscribers[claim.subscriber].on_dead
+                end = could_not_run(claim, error, started=crew.clock.now(), on_dead=on_dead)
+                with limited():
+                    lost = settle(crew.using, claim.lease, [end])
+                if not lost:
+                    failed += 1
+                    crew.settled([end])
+        except (DatabaseError, InterfaceError) as problem:
+            tidy_connections()
+            crew.lease.abandon(f"failures could not be written: {str(problem).strip()}")
+        return failed
+
     def _give_back(self, claims: list[Claim]) -> None:
         try:
-            for claim in claims:
-                release(self._crew.using, claim.lease, [claim.id])
+            with limited():
+                for claim in claims:
+                    release(self._crew.using, claim.lease, [claim.id])
+            self._crew.wake()
         except (DatabaseError, InterfaceError) as error:
             tidy_connections()
             self._crew.lease.abandon(f"deliveries could not be given back: {str(error).strip()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
@@ -15,7 +14,6 @@ from duebox.conf import conf
 from duebox.signals import emitted
 from duebox.worker.drain import drain
 
-logger = logging.getLogger("duebox.worker")
 _draining: ContextVar[bool] = ContextVar("duebox_draining", default=False)
 
 
@@ -48,8 +46,7 @@ def deliver_here(using: str) -> None:
         return  # emitted by a handler: the drain that runs it comes to it next, after the handler has ended
     token = _draining.set(True)
     try:
-        for error in drain(using=using).errors:
-            logger.error("inline delivery failed", exc_info=error)
+        drain(using=using)
     finally:
         _draining.reset(token)
 

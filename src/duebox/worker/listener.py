@@ -12,6 +12,8 @@ import psycopg
 from django.db import connections
 
 from duebox.worker.lease import Lease
+from duebox.worker.sessions import own_settings
+from duebox.worker.watchdog import Watch, Watchdog, limited
 
 logger = logging.getLogger("duebox.worker")
 
@@ -23,14 +25,16 @@ class Deaf(Exception):
 
 
 class Listener:
-    """Calls `wake` when events were committed. `mode` is "listen" only while heartbeats come through.
+    """Calls `wake` when events or schedules were committed, with what the NOTIFY says and the session that sent it.
+    `mode` is "listen" only while heartbeats come through.
 
     A connection can look alive and deliver nothing: a pooler in transaction mode, a half-open socket. So every
     heartbeat of the worker is sent to its own channel, and a listener that misses them falls back to polling.
     """
 
-    def __init__(self, lease: Lease, wake: Callable[[], None]) -> None:
+    def __init__(self, lease: Lease, wake: Callable[..., None], watchdog: Watchdog) -> None:
         self.mode = "poll"
+        self._watchdog = watchdog
         self._told = ""
         self._lease = lease
         self._wake = wake
@@ -56,16 +60,24 @@ class Listener:
 
     def _listen(self) -> None:
         wrapper = connections[self._lease.using].copy()
-        with psycopg.connect(**_plain_params(wrapper.get_connection_params()), autocommit=True) as connection:
+        wrapper.settings_dict = own_settings(wrapper)
+        params = _plain_params(wrapper.get_connection_params())
+        with (
+            psycopg.connect(**params, autocommit=True) as connection,
+            self._watchdog.watching(Watch("listener", connection)),
+        ):
             lease = self._lease.id
-            connection.execute("LISTEN duebox")
-            connection.execute(f"LISTEN duebox_{int(lease)}")
+            with limited(self._lease.seconds):
+                connection.execute("LISTEN duebox")
+                connection.execute(f"LISTEN duebox_{int(lease)}")
             self._lease.hurry.set()
+            # With a new lease, emitters must be told again that this worker listens; what was sent meanwhile is lost.
+            self._wake()
             heard_at = time.monotonic()
             while not self._stopping.is_set() and lease == self._lease.id:
                 for notify in connection.notifies(timeout=self._lease.beat_seconds, stop_after=1):
                     if notify.channel == "duebox":
-                        self._wake()
+                        self._wake(notify.payload, notify.pid)
                     else:
                         heard_at = time.monotonic()
                         self._set_mode("listen", "heartbeat heard")

@@ -10,6 +10,7 @@ from typing import TypeVar
 from django.db import InterfaceError, OperationalError
 
 from duebox.worker.tidy import tidy_connections
+from duebox.worker.watchdog import limited
 
 logger = logging.getLogger("duebox.worker")
 
@@ -20,9 +21,11 @@ T = TypeVar("T")
 def patiently(action: Callable[[], T]) -> T:
     for wait in WAITS:
         try:
-            return action()
+            with limited():
+                return action()
         except (OperationalError, InterfaceError) as error:
             tidy_connections()
             logger.warning("database error, trying again in %g s: %s", wait, str(error).strip())
             time.sleep(wait)
-    return action()
+    with limited():
+        return action()

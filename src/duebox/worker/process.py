@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -19,10 +20,14 @@ logger = logging.getLogger("duebox.worker")
 RESTART_SECONDS = 1.0
 # Where a service manager signals the whole group, a child hears it from him and from its supervisor.
 SAME_SIGNAL_SECONDS = 1.0
+# For what is done after SHUTDOWN_SECONDS: giving back what still runs, and closing destinations.
+SPARE_SECONDS = 4.0
+STDERR = 2
 
 
 def run_worker(worker: Worker) -> None:
-    """Run until SIGTERM or SIGINT; a second signal ends it at once."""
+    """Run until SIGTERM or SIGINT; a second signal ends it at once. The process does not outlive the first one by more
+    than SHUTDOWN_SECONDS and a few seconds."""
     asked_at = float("inf")
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -32,6 +37,8 @@ def run_worker(worker: Worker) -> None:
             os.kill(os.getpid(), signum)
         if asked_at == float("inf"):
             asked_at = time.monotonic()
+            # Whatever hangs then, also at the end of the interpreter: shows where each thread is, and exits.
+            faulthandler.dump_traceback_later(conf().SHUTDOWN_SECONDS + SPARE_SECONDS, exit=True, file=STDERR)
             worker.stop()
             logger.info("stopping: signal=%s", signal.Signals(signum).name)
 

@@ -1,4 +1,4 @@
-"""Settlement as the worker does it: together with the word about those that died."""
+"""Settlement as the worker does it: together with the word about those that died; and what the log says of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
 
+from duebox.auditing.text import printable
+from duebox.exceptions import Refused, Throttled, Undelivered
+from duebox.fingerprint import error_line
+from duebox.logs import story_of
 from duebox.notices import deaths
-from duebox.outcome import Dead, Delivered, Outcome, Retried
+from duebox.outcome import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
 from duebox.store import deliveries, leases
 from duebox.store.deliveries import Ended
 
 logger = logging.getLogger("duebox.worker")
+delivery_logger = logging.getLogger("duebox.worker.deliveries")
+"""One line for each delivery at INFO. It has a logger of its own, so that a busy project can do without."""
 
 _AGAIN_SECONDS = 60.0
 
@@ -62,3 +69,57 @@ def _settle(using: str, lease: int, ended: Sequence[Ended], now: datetime | None
 
 def rescue(using: str, limit: int, *, always: bool = False) -> int:
     return leases.rescue(using, limit, always=always, tell=partial(deaths.tell_of_killers, using))
+
+
+def report(ended: Sequence[Ended]) -> None:
+    """Log what was settled: failures as warnings with their traceback, and each delivery at INFO where that is asked
+    for. The data of events is never logged."""
+    each_one = delivery_logger.isEnabledFor(logging.INFO)
+    for end in ended:
+        outcome = end.outcome
+        if outcome is None and not each_one:
+            continue
+        if isinstance(outcome, Dead):
+            logger.error("dead letter: %s error=%s", _named(end), _line(outcome), **_details(end, outcome))
+        elif isinstance(outcome, Retried) and not isinstance(outcome.error, Throttled):
+            which = f"{_named(end)} retry_in={outcome.after_seconds:.1f}s"
+            logger.warning("attempt failed: %s error=%s", which, _line(outcome), **_details(end, outcome))
+        elif each_one:
+            told = _WORDS.get(type(outcome), "delivered")
+            delivery_logger.info("%s: %s%s", told, _named(end), _more(outcome), extra=_story(end))
+
+
+_WORDS: dict[type, str] = {Discard: "discarded", Expired: "expired", Snooze: "snoozed", Retried: "throttled"}
+
+
+def _named(end: Ended) -> str:
+    claim, took = end.claim, f"took={end.took_ms:.1f}ms"
+    if claim.event_is_gone:
+        return f"subscriber={claim.subscriber} delivery={claim.id} attempt={claim.attempt} {took}"
+    fact = claim.fact
+    return f"subscriber={claim.subscriber} type={fact.type} event_id={fact.id} attempt={claim.attempt} {took}"
+
+
+def _line(outcome: Retried | Dead) -> str:
+    return printable(error_line(outcome.error))
+
+
+def _more(outcome: Outcome) -> str:
+    if isinstance(outcome, Snooze):
+        return f" until={outcome.until.isoformat() if isinstance(outcome.until, datetime) else outcome.until}"
+    if isinstance(outcome, Discard):
+        return f" reason={printable(outcome.reason)}"
+    if isinstance(outcome, Expired):
+        return f" at={outcome.at.isoformat()}"
+    return f" retry_in={outcome.after_seconds:.1f}s" if isinstance(outcome, Retried) else ""
+
+
+def _details(end: Ended, outcome: Retried | Dead) -> dict[str, Any]:
+    """The traceback, for the terminal and for services that collect errors. What a destination answered has none that
+    would say anything."""
+    answered = isinstance(outcome.error, Undelivered | Refused)
+    return {"extra": _story(end), "exc_info": None if answered else outcome.error}
+
+
+def _story(end: Ended) -> dict[str, str]:
+    return {} if end.claim.event_is_gone else story_of(end.claim.fact)

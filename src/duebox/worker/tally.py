@@ -4,13 +4,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 
-from duebox.outcome import Dead, Delivered, Discard, Retried, Snooze
+from duebox.outcome import Dead, Delivered, Discard, Expired, Retried, Snooze
 from duebox.store.deliveries import Ended
 
 _WORDS = {
     type(None): "delivered",
     Delivered: "delivered",
     Discard: "discarded",
+    Expired: "expired",
     Snooze: "snoozed",
     Retried: "retried",
     Dead: "dead",
@@ -24,7 +25,7 @@ class Tally:
     """What a worker has done so far."""
 
     def __init__(self) -> None:
-        self.delivered = self.discarded = self.snoozed = self.retried = self.dead = self.lost = 0
+        self.delivered = self.discarded = self.expired = self.snoozed = self.retried = self.dead = self.lost = 0
 
     def add(self, ended: Iterable[Ended]) -> None:
         counts = Counter(type(end.outcome) for end in ended)

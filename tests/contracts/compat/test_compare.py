@@ -155,8 +155,72 @@ def test_a_large_schema_is_compared_as_a_whole():
     }  # fmt: skip
 
 
-def test_a_format_is_an_annotation_whatever_the_text():
-    assert compare(one(**TEXT), one(**TEXT, format="email")).backward_compatible
+def test_a_format_is_an_annotation_for_readers_who_do_not_assert_it():
+    verdict = compare(one(**TEXT), one(**TEXT, format="email"))
+    assert (verdict.backward_compatible, verdict.forward_compatible, verdict.additive_only) == (True, True, False)
+
+
+def test_a_format_refuses_events_for_readers_who_assert_it():
+    comes = compare(one(**TEXT), one(**TEXT, format="date"), formats=True)
+    assert [(each.what, each.witness) for each in comes.backward] == [
+        ('`it`: `format` "date" was added; an old event with "a" there is refused by the new schema', {"it": "a"})
+    ]
+    assert comes.forward_compatible
+    goes = compare(one(**TEXT, format="date"), one(**TEXT), formats=True)
+    assert (goes.backward_compatible, goes.forward[0].witness) == (True, {"it": "a"})
+    other = compare(one(**TEXT, format="date"), one(**TEXT, format="date-time"), formats=True)
+    assert other.backward[0].witness == {"it": "2026-01-31"}
+    assert other.forward[0].witness == {"it": "2026-01-31T09:00:00Z"}
+
+
+def test_a_writer_sends_what_its_format_says_whatever_the_reader_does():
+    verdict = compare(one(**TEXT, format="uuid"), one(**TEXT, minLength=36))
+    assert verdict.backward_compatible
+
+
+EUROS = {**TEXT, "default": "EUR"}
+
+
+def test_a_required_property_with_a_default_breaks_readers_who_do_not_fill_it_in():
+    old, new = event("a", a=TEXT), event("a", "currency", a=TEXT, currency=EUROS)
+    assert compare(old, new).backward[0].witness == {"a": "a"}
+    assert compare(old, new, defaults=True).additive_only
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (event(a=TEXT, currency=TEXT), event("currency", a=TEXT, currency=EUROS)),
+        (event(lines={"type": "array", "items": event("sku", sku=TEXT)}),
+         event(lines={"type": "array", "items": event("sku", "currency", sku=TEXT, currency=EUROS)})),
+        (event(to=event("city", city=TEXT)), event(to=event("city", "land", city=TEXT, land=EUROS))),
+        ({**event(to={"$ref": "#/$defs/to"}), "$defs": {"to": event(city=TEXT)}},
+         {**event(to={"$ref": "#/$defs/to"}), "$defs": {"to": event("land", city=TEXT, land=EUROS)}}),
+        (event(to={"anyOf": [event(city=TEXT), {"type": "null"}]}),
+         event(to={"anyOf": [event("land", city=TEXT, land=EUROS), {"type": "null"}]})),
+    ],
+    ids=["was optional", "in a list", "in an object", "behind a reference", "in what may be null"],
+)  # fmt: skip
+def test_a_default_that_is_filled_in_counts_wherever_it_is(old, new):
+    assert not compare(old, new).backward_compatible
+    verdict = compare(old, new, defaults=True)
+    assert verdict.additive_only, verdict
+
+
+def test_a_default_that_the_schema_itself_refuses_helps_nobody():
+    new = event("a", "seats", a=TEXT, seats={**WHOLE, "default": "many"})
+    assert compare(event("a", a=TEXT), new, defaults=True).backward[0].path == "seats"
+
+
+def test_a_default_that_goes_breaks_the_events_that_were_stored_before_it_came():
+    old, new = event("a", "currency", a=TEXT, currency=EUROS), event("a", "currency", a=TEXT, currency=TEXT)
+    assert compare(old, new).backward_compatible
+    assert compare(old, new, defaults=True).backward[0].witness == {"a": "a"}
+
+
+def test_whoever_has_not_been_upgraded_fills_in_nothing():
+    old, new = event("a", "currency", a=TEXT, currency=EUROS), event("a", a=TEXT, currency=EUROS)
+    assert compare(old, new, defaults=True).forward[0].witness == {"a": "a"}
 
 
 @pytest.mark.parametrize("wrong", [{"type": "text"}, {"$ref": "https://example.org/order.json"}])

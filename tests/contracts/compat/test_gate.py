@@ -36,7 +36,8 @@ def test_a_break_is_told_with_place_direction_witness_and_repair():
     assert found.witness == {"number": "a"}
     assert found.what.startswith("`note` became required")
     assert found.repair == (
-        "leave version 1 as it was; make this version 2 and give it an upcaster, or leave it optional"
+        "leave version 1 as it was; make this version 2 and give it an upcaster, or leave it optional or give it a "
+        "default"
     )
 
 
@@ -117,3 +118,22 @@ def test_an_old_schema_that_could_not_be_used_may_be_repaired():
 def test_what_the_file_says_about_the_type_does_not_count():
     old = {**V1, "title": "order.paid", "x-event": {"owner": "team a"}}
     assert findings({PAID: old}, {PAID: {**V1, "title": "Paid", "x-event": {"owner": "team b"}}}) == []
+
+
+def test_a_required_field_with_a_default_passes_because_handlers_get_it_filled_in():
+    new = event("number", "currency", number=TEXT, note=TEXT, currency={**TEXT, "default": "EUR"})
+    assert findings({PAID: V1}, {PAID: new}) == []
+
+
+def test_it_does_not_pass_in_a_public_event_which_is_read_outside():
+    new = event("number", "currency", number=TEXT, note=TEXT, currency={**TEXT, "default": "EUR"})
+    [found] = findings({("public.order.paid", 1): V1}, {("public.order.paid", 1): new})
+    assert (found.path, found.direction, found.breaks) == ("currency", "backward", True)
+    assert "give it a default" not in found.repair
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_a_format_that_comes_is_shown_by_an_event_because_it_is_asserted(mode):
+    new = event("number", number={**TEXT, "format": "uuid"}, note=TEXT)
+    [found] = findings({PAID: V1}, {PAID: new}, mode=mode)
+    assert (found.path, found.direction, found.witness) == ("number", "backward", {"number": "a"})

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from duebox.contracts.compat.strings import matching, strings
-from duebox.contracts.validation import compiled
+from duebox.contracts.validation import FORMATS, compiled
 
 PATTERNS = [
     "^a+$", "b", "^[A-Z]{2}[0-9]{3,5}$", "^(?:red|green)$", r"^\d{4}-\d{2}$", r"^[+-]?\d+(\.\d+)?$", "^[^a-z]*$",
@@ -68,3 +68,9 @@ def test_a_pattern_that_python_cannot_read_gets_guesses():
 
 def test_a_format_gets_a_text_of_that_form():
     assert next(strings([{"format": "date-time"}])) == "2026-01-31T09:00:00Z"
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_format_gets_two_texts_of_that_form_so_that_a_set_can_have_both(name):
+    takes = compiled({"format": name}).is_valid
+    assert [takes(text) for text in strings([{"format": name}])][:2] == [True, True]

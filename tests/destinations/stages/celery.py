@@ -1,4 +1,4 @@
-"""CeleryTask with the two brokers that most people have. What arrived is read from the queue, as a worker would."""
+"""CeleryTask with the brokers that it supports. What arrived is read from the queue, as a worker would."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import redis
 from kombu import Connection, Queue
 
 from tests.destinations.celery_app import fates, refusal
 from tests.destinations.conformance import Received, Stage, mode
-from tests.destinations.interrupted import LateProxy
+from tests.destinations.interrupted import CommitProxy, LateProxy
 from tests.destinations.proxy import AWAY, HANG, MUTE
 
 
 class CeleryStage(Stage):
     backend = "duebox.destinations.celery.CeleryTask"
     largest = 20_000
+    timeout = 1.0
+    wire = LateProxy
     port: int
     url: str
 
     def __enter__(self) -> CeleryStage:
         self.task = f"stage-{uuid.uuid4().hex}"
-        self.proxy = LateProxy(self.port, mark=b"argsrepr").__enter__()
+        self.proxy = self.wire(self.port, mark=b"argsrepr").__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -39,7 +42,7 @@ class CeleryStage(Stage):
             "app": "tests.destinations.celery_app.app",
             "broker": self.url.format(port=self.proxy.port),
             "max_bytes": self.largest,
-            "timeout": 1.0,
+            "timeout": self.timeout,
         }
 
     def away(self) -> Any:
@@ -118,6 +121,56 @@ class CeleryOnRabbitMQ(CeleryStage):
         )
 
 
+class CeleryOnPostgreSQL(CeleryStage):
+    """A database with the tables of kombu's transport for SQLAlchemy."""
+
+    port = 5432
+    timeout = 4.0  # a full batch is a hundred transactions
+    wire = CommitProxy
+    server = "postgresql://postgres@127.0.0.1:5432"
+
+    def __enter__(self) -> CeleryStage:
+        self.name = f"duebox_celery_{uuid.uuid4().hex}"
+        self.url = f"sqla+postgresql://postgres@127.0.0.1:{{port}}/{self.name}?sslmode=disable"
+        with psycopg.connect(f"{self.server}/postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {self.name}")
+        return super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        with psycopg.connect(f"{self.server}/postgres", autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
+
+    def received(self) -> list[Received]:
+        with psycopg.connect(f"{self.server}/{self.name}") as connection:
+            query = (
+                "SELECT payload FROM kombu_message JOIN kombu_queue ON kombu_queue.id = queue_id WHERE name = %s "
+                "ORDER BY kombu_message.id"
+            )
+            if connection.execute("SELECT to_regclass('kombu_message')").fetchone() == (None,):
+                return []
+            found = [json.loads(payload) for (payload,) in connection.execute(query, [self.task])]
+        return [_received(json.loads(base64.b64decode(each["body"])), each["headers"]) for each in found]
+
+    @contextmanager
+    def a_queue_that_takes_nothing(self) -> Iterator[Queue]:
+        """Its rows are refused by a trigger."""
+        name = f"{self.task}-none"
+        with Connection(self.url.format(port=self.port)) as connection:
+            Queue(name, channel=connection.default_channel).declare()
+            connection.default_channel.session.close()  # its transaction holds a lock
+        with psycopg.connect(f"{self.server}/{self.name}", autocommit=True) as connection:
+            connection.execute(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no rows here'; END $$"
+            )
+            connection.execute(
+                "CREATE TRIGGER refuse BEFORE INSERT ON kombu_message FOR EACH ROW "
+                f"WHEN (NEW.payload::text LIKE '%{name}%') EXECUTE FUNCTION refuse()"
+            )
+            yield Queue(name, durable=True)
+            connection.execute("DROP TRIGGER refuse ON kombu_message")
+
+
 @contextmanager
 def _fate(ids: set[str], fate: Any) -> Iterator[None]:
     fates.update(dict.fromkeys(ids, fate))
@@ -135,4 +188,4 @@ def _received(body: Any, headers: dict[str, Any]) -> Received:
     return Received(envelope["event_id"], envelope["event_type"], envelope["data"])
 
 
-STAGES = [CeleryOnRedis, CeleryOnRabbitMQ]
+STAGES = [CeleryOnRedis, CeleryOnRabbitMQ, CeleryOnPostgreSQL]

@@ -13,7 +13,7 @@ from duebox.destinations.base import Destination, Result
 from duebox.destinations.webhooks import Webhooks
 from duebox.destinations.webhooks.vault import encrypted
 from duebox.fact import Fact
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from tests.destinations.conformance import Received, Stage, mode
 from tests.destinations.proxy import Proxy
 from tests.destinations.webhooks.receiver import Got, Receiver, Reply
@@ -28,7 +28,7 @@ class OneEndpoint(Destination):
     def __init__(self, alias: str, *, url: str, organization: str, **options: Any) -> None:
         super().__init__(alias)
         self.whole = Webhooks(alias, **options)
-        row = Endpoint(
+        row = WebhookEndpoint(
             url=url, organization=organization, types=["*"], secret=encrypted(SECRET), previous_secret="", headers="",
             disabled_reason="",
         )  # fmt: skip

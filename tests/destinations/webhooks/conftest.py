@@ -8,7 +8,7 @@ import pytest
 from duebox.destinations.configured import subscriptions
 from duebox.destinations.webhooks import Webhooks
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from tests.destinations.webhooks.receiver import Receiver, Scripted
 from tests.destinations.webhooks.sending import Sender
 
@@ -44,10 +44,10 @@ def hooks(configure: Callable[..., Webhooks], receiver: Receiver) -> Webhooks:
 
 
 @pytest.fixture
-def add(db: None, hooks: Webhooks, receiver: Receiver) -> Callable[..., Endpoint]:
+def add(db: None, hooks: Webhooks, receiver: Receiver) -> Callable[..., WebhookEndpoint]:
     """An endpoint at the receiver."""
 
-    def create(organization: str = "7", *types: str, path: str = "", **options: Any) -> Endpoint:
+    def create(organization: str = "7", *types: str, path: str = "", **options: Any) -> WebhookEndpoint:
         return api.create(organization, receiver.url + path, types or ["*"], **options).endpoint
 
     return create

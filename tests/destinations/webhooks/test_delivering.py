@@ -16,7 +16,7 @@ from duebox.destinations.webhooks import endpoints as api
 from duebox.destinations.webhooks.judging import seconds_to_wait
 from duebox.destinations.webhooks.vault import decrypted
 from duebox.exceptions import Blocked, Refused, Throttled, Undelivered
-from duebox.models import Attempt, Endpoint, Event
+from duebox.models import Attempt, Event, WebhookEndpoint
 from duebox.outcome import Delivered, Discard
 from duebox.worker.drain import drain
 from tests.destinations.conformance import a_fact
@@ -60,7 +60,7 @@ def test_a_receiver_with_another_library_accepts_every_delivery_across_a_rotatio
     third = api.rotate(row)
     hooks.forget(row.pk)
     emit(), drain()
-    Endpoint.objects.update(previous_until=timezone.now() - timedelta(seconds=1))
+    WebhookEndpoint.objects.update(previous_until=timezone.now() - timedelta(seconds=1))
     hooks.forget(row.pk)
     emit(), drain()
     assert len({first, second, third}) == 3
@@ -213,7 +213,7 @@ def test_an_event_that_is_not_public_is_never_sent(add, deliver, receiver):
 
 def test_a_blocked_target_is_named_without_its_path(add, deliver, hooks, receiver):
     row = add()
-    Endpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/secret-path")
+    WebhookEndpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/secret-path")
     result = deliver(row)
     assert isinstance(result, Blocked)
     assert "secret-path" not in str(result)
@@ -279,6 +279,6 @@ def test_no_secret_is_in_logs_errors_reprs_or_the_history(add, hooks, deliver, r
     everything = "\n".join([*shown, *notes, caplog.text, told])
     for word in (secret, secret[6:], made.secret, "sesame", "path-secret", "s3cr3t"):
         assert word not in everything
-    stored = "\n".join(map(str, Endpoint.objects.values_list()))
+    stored = "\n".join(map(str, WebhookEndpoint.objects.values_list()))
     assert secret not in stored
     assert "sesame" not in stored

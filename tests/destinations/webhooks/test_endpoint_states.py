@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Endpoint, Gate
+from duebox.models import DestinationState, WebhookEndpoint
 from duebox.store import gates
 
 pytestmark = pytest.mark.django_db
@@ -26,12 +26,12 @@ def run(*words):
 
 @pytest.fixture
 def row(add):
-    Endpoint.objects.filter(pk=(made := add()).pk).update(enabled_at=THEN - timedelta(days=1))
+    WebhookEndpoint.objects.filter(pk=(made := add()).pk).update(enabled_at=THEN - timedelta(days=1))
     return made
 
 
 def gate(row, **columns):
-    Gate.objects.update_or_create(name=f"to:hooks/{row.pk}", defaults=columns)
+    DestinationState.objects.update_or_create(name=f"to:hooks/{row.pk}", defaults=columns)
 
 
 def everywhere(row, text):
@@ -118,13 +118,17 @@ def test_the_list_asks_twice_however_many_there_are(add, django_assert_num_queri
 
 def test_the_beginning_of_an_id_is_enough_to_pause_and_to_resume(row):
     short = f"hooks/{str(row.pk)[:13].upper()}"
-    assert f"{short} is paused" in run("pause", short)
-    assert Gate.objects.get().name == f"to:hooks/{row.pk}"
-    assert run("resume", f"to:{short}") == f"to:{short} goes on.\n"
+    assert f"{short} is paused" in run("destinations", "pause", short)
+    assert DestinationState.objects.get().name == f"to:hooks/{row.pk}"
+    assert run("destinations", "resume", f"to:{short}") == f"to:{short} goes on.\n"
 
 
 def test_an_id_that_several_begin_with_is_refused(add):
     add(), add()
-    for words in (("pause", "hooks/0"), ("endpoints", "show", "0"), ("dead", "--subscriber", "hooks/0")):
+    for words in (
+        ("destinations", "pause", "hooks/0"),
+        ("endpoints", "show", "0"),
+        ("deliveries", "list", "--destination", "hooks/0"),
+    ):
         with pytest.raises(CommandError, match=r"Several endpoints have the id '0'; `duebox endpoints list`"):
             run(*words)

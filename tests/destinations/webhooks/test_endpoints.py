@@ -13,7 +13,7 @@ from duebox.destinations.webhooks import custom_headers
 from duebox.destinations.webhooks import endpoints as api
 from duebox.destinations.webhooks.vault import decrypted, encrypted
 from duebox.exceptions import Blocked, InvalidDestination, InvalidEndpoint, InvalidEvent, InvalidSecret
-from duebox.models import Endpoint, Event, Gate
+from duebox.models import DestinationState, Event, WebhookEndpoint
 from duebox.store import gates
 from tests.destinations.webhooks.receiver import Reply
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.django_db
 
 def test_a_new_endpoint_is_enabled_and_its_secret_is_given_once(hooks, receiver):
     row, secret = api.create("7", receiver.url, ["order.*"], description="billing")
-    stored = Endpoint.objects.get()
+    stored = WebhookEndpoint.objects.get()
     assert stored.pk == row.pk
     assert secret.startswith("whsec_")
     assert decrypted(stored.secret) == secret
     assert (stored.types, stored.description, stored.disabled_at) == (["order.*"], "billing", None)
-    assert list(Endpoint.objects.enabled().of("7")) == [row]
+    assert list(WebhookEndpoint.objects.enabled().of("7")) == [row]
 
 
 def test_an_organization_may_be_a_row(hooks, receiver):
@@ -40,7 +40,7 @@ def test_an_endpoint_belongs_to_an_organization(hooks, receiver, organization):
     with pytest.raises((InvalidEndpoint, InvalidEvent)):
         api.create(organization, receiver.url, ["*"])
     with pytest.raises(IntegrityError), transaction.atomic():
-        Endpoint.objects.create(organization="", url=receiver.url, secret="x")
+        WebhookEndpoint.objects.create(organization="", url=receiver.url, secret="x")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_endpoint_belongs_to_an_organization(hooks, receiver, organization):
 def test_an_address_that_is_not_allowed_is_refused_when_it_is_saved(hooks, url):
     with pytest.raises(Blocked):
         api.create("7", url, ["*"])
-    assert not Endpoint.objects.exists()
+    assert not WebhookEndpoint.objects.exists()
 
 
 def test_https_only_is_the_default(configure):
@@ -153,7 +153,7 @@ def left_alone(row):
 
 
 def state_of(name):
-    gate = Gate.objects.get(name=name)
+    gate = DestinationState.objects.get(name=name)
     return gate.open_until is not None, gate.paused_at is not None
 
 
@@ -240,7 +240,7 @@ def test_a_test_says_what_went_wrong_and_changes_nothing(add, receiver):
     row = add()
     receiver.reply = lambda got: Reply(410, b"gone")
     assert api.test(row)[::2] == (410, "gone")
-    Endpoint.objects.update(url="http://10.0.0.1/")
+    WebhookEndpoint.objects.update(url="http://10.0.0.1/")
     row.refresh_from_db()
     tried = api.test(row)
     assert (tried.ok, tried.status, tried.text) == (False, None, "")

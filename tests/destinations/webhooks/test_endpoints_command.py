@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 
 import duebox
 from duebox.destinations.webhooks.vault import decrypted
-from duebox.models import AuditEntry, Endpoint, Receipt
+from duebox.models import AuditEntry, WebhookEndpoint, WebhookReceipt
 from duebox.worker.drain import drain
 from tests.destinations.webhooks.receiver import Reply
 
@@ -33,14 +33,14 @@ def as_json(*words):
 @pytest.fixture
 def row(hooks, receiver):
     run("add", "7", receiver.url + "/path-secret", "--types", "order.paid,invoice.*", "--description", "billing")
-    return Endpoint.objects.get()
+    return WebhookEndpoint.objects.get()
 
 
 def test_add_prints_the_id_and_the_secret_once(hooks, receiver):
     made = as_json(
         "add", "7", receiver.url, "--types", "order.*", "--header", "X-Token: a:b", "--rate", "5", "--description", "b"
     )
-    row = Endpoint.objects.get()
+    row = WebhookEndpoint.objects.get()
     assert made["id"] == str(row.pk)
     assert made["secret"] == decrypted(row.secret)
     assert (row.types, row.rate, json.loads(decrypted(row.headers))) == (["order.*"], 5, {"X-Token": "a:b"})
@@ -80,14 +80,14 @@ def test_rotate_prints_the_new_secret_and_both_sign(row, receiver):
     for secret in (old, new):
         assert Webhook(secret).verify(receiver.got[0].body, receiver.got[0].headers)
     assert as_json("rotate", row.pk, "--overlap-hours", "0")["secret"].startswith("whsec_")
-    assert Endpoint.objects.get().previous_secret == ""
+    assert WebhookEndpoint.objects.get().previous_secret == ""
 
 
 @pytest.mark.parametrize("hours", ["1e12", "nan", "-1", "inf", "soon", "8761"])
 def test_an_overlap_that_cannot_be_meant_is_refused(row, hours):
     with pytest.raises(CommandError, match=f"'{hours}' is not a number of hours from 0 to 8,760"):
         run("rotate", row.pk, "--overlap-hours", hours)
-    assert Endpoint.objects.get().secret == row.secret
+    assert WebhookEndpoint.objects.get().secret == row.secret
 
 
 def test_an_answer_cannot_steer_the_terminal(row, receiver):
@@ -132,12 +132,12 @@ def test_disable_and_enable(row):
     assert as_json("show", row.pk)["disabled_reason"] == "moving"
     assert "disabled: moving" in run("list")
     assert "is enabled" in run("enable", row.pk)
-    assert Endpoint.objects.get().disabled_at is None
+    assert WebhookEndpoint.objects.get().disabled_at is None
 
 
 def test_remove(row):
     run("remove", row.pk)
-    assert not Endpoint.objects.exists()
+    assert not WebhookEndpoint.objects.exists()
 
 
 def test_an_endpoint_is_found_by_the_beginning_of_its_id(row):
@@ -161,6 +161,6 @@ def test_what_cannot_be_stored_is_said_without_a_traceback(hooks, receiver):
 
 def test_reencrypt_and_prune_say_how_many(row):
     assert run("reencrypt") == "1 endpoint under the newest key.\n"
-    Receipt.objects.create(source="a", webhook_id="1", received_at=timezone.now() - timedelta(days=3))
+    WebhookReceipt.objects.create(source="a", webhook_id="1", received_at=timezone.now() - timedelta(days=3))
     assert as_json("prune") == {"forgotten": 0}
     assert run("prune", "--days", "2") == "1 receipt forgotten.\n"

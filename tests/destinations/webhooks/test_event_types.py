@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from duebox.destinations.webhooks import endpoints as api
 from duebox.destinations.webhooks import event_types
 from duebox.exceptions import InvalidEndpoint
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -43,14 +43,14 @@ def test_what_can_never_come_is_refused_with_what_is_near(strict, receiver, want
     with pytest.raises(InvalidEndpoint) as refused:
         api.create("7", receiver.url, ["order.paid", wanted])
     assert str(refused.value) == said
-    assert not Endpoint.objects.exists()
+    assert not WebhookEndpoint.objects.exists()
 
 
 def test_a_change_is_held_to_the_same(strict, receiver):
     row = api.create("7", receiver.url, ["order.paid"]).endpoint
     with pytest.raises(InvalidEndpoint, match=r"did you mean 'order\.paid'"):
         api.change(row, types=["ordr.paid"])
-    Endpoint.objects.update(types=["once.known"])
+    WebhookEndpoint.objects.update(types=["once.known"])
     row.refresh_from_db()
     api.change(row, description="what is not given is not looked at")
 
@@ -77,7 +77,7 @@ def test_the_command_refuses_it_or_where_anything_may_be_emitted_says_so(strict,
     assert err.getvalue() == "No public event is like 'ordr.paid'; did you mean 'order.paid'?\n"
     err = StringIO()
     call_command(
-        "duebox", "endpoints", "change", str(Endpoint.objects.get().pk), "--types", "order.pad", stdout=StringIO(),
-        stderr=err,
+        "duebox", "endpoints", "change", str(WebhookEndpoint.objects.get().pk), "--types", "order.pad",
+        stdout=StringIO(), stderr=err,
     )  # fmt: skip
     assert "order.pad" in err.getvalue()

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Endpoint, Event
+from duebox.models import Event, WebhookEndpoint
 from duebox.outcome import Discard
 from tests.destinations.conformance import a_fact
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def part(add, hooks):
     row = add("7", description="billing")
-    Endpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
+    WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     hooks.forget(row.pk)
     return hooks.part(str(row.pk))
 
@@ -66,7 +66,7 @@ def test_two_workers_warn_once(part, hooks):
 
 def test_at_the_end_it_is_disabled(part, hooks):
     part.fails_since(ago(days=5.1))
-    row = Endpoint.objects.get()
+    row = WebhookEndpoint.objects.get()
     assert row.disabled_at is not None
     assert row.disabled_reason.startswith("every try since ")
     [told] = Event.objects.all()
@@ -79,7 +79,7 @@ def test_at_the_end_it_is_disabled(part, hooks):
 
 def test_one_that_was_enabled_again_has_all_its_time(part, hooks):
     part.fails_since(ago(days=6))
-    row = api.enable(Endpoint.objects.get())
+    row = api.enable(WebhookEndpoint.objects.get())
     hooks.forget(row.pk)
     hooks.part(str(row.pk)).fails_since(ago(days=6))
     row.refresh_from_db()
@@ -96,7 +96,7 @@ def test_a_new_url_has_all_its_time(part, hooks, receiver):
 def test_the_time_is_an_option_and_0_is_for_ever(configure, receiver, db):
     hooks = configure(receiver.port, disable_after_days=0)
     row = api.create("7", receiver.url, ["*"]).endpoint
-    Endpoint.objects.update(enabled_at=ago(days=300))
+    WebhookEndpoint.objects.update(enabled_at=ago(days=300))
     hooks.part(str(row.pk)).fails_since(ago(days=200))
     assert not Event.objects.exists()
     hooks = configure(receiver.port, disable_after_days=0.5)

@@ -7,7 +7,7 @@ import pytest
 
 import duebox
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Attempt, Delivery, Endpoint, Event, Gate
+from duebox.models import Attempt, Delivery, DestinationState, Event, WebhookEndpoint
 from duebox.store.webhooks import fan_out
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
@@ -140,7 +140,7 @@ def test_so_is_what_waits_for_one_that_was_paused(add, public, receiver):
     api.remove(row)
     drain()
     assert not Delivery.objects.exists()
-    assert not Gate.objects.exists()
+    assert not DestinationState.objects.exists()
     assert receiver.got == []
 
 
@@ -212,7 +212,7 @@ def test_a_worker_delivers_to_all_endpoints(add, public, receiver, hire):
 
 def test_the_address_of_a_row_that_was_written_by_hand_is_refused_when_it_is_used(add, public, receiver):
     row = add("7")
-    Endpoint.objects.update(url="http://169.254.169.254/latest/meta-data")
+    WebhookEndpoint.objects.update(url="http://169.254.169.254/latest/meta-data")
     paid()
     work()
     tried = Attempt.objects.get(subscriber=f"to:hooks/{row.pk}")

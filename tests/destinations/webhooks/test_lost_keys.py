@@ -19,7 +19,7 @@ import duebox
 from duebox.destinations.webhooks import endpoints as api
 from duebox.destinations.webhooks.vault import decrypted, readable
 from duebox.exceptions import Throttled
-from duebox.models import Attempt, Delivery, Endpoint, Event, Gate
+from duebox.models import Attempt, Delivery, DestinationState, Event, WebhookEndpoint
 from duebox.outcome import Discard
 from duebox.store import gates
 from tests.destinations.conformance import a_fact
@@ -63,7 +63,7 @@ def test_a_disabled_endpoint_misses_its_events_all_the_same(add, hooks, lose):
 
 def test_nobody_is_warned_and_nothing_is_disabled(add, hooks, lose):
     row = add()
-    Endpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
+    WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     name = f"to:hooks/{row.pk}"
     gates.failing("default", name, "no key", gap=60)
     lose()
@@ -71,7 +71,7 @@ def test_nobody_is_warned_and_nothing_is_disabled(add, hooks, lose):
     row.refresh_from_db()
     assert row.disabled_at is None
     assert not Event.objects.exists()
-    assert Gate.objects.get(name=name).failing_since is None  # nor later, by whoever has the key again
+    assert DestinationState.objects.get(name=name).failing_since is None  # nor later, by whoever has the key again
 
 
 @pytest.mark.django_db(transaction=True)
@@ -82,7 +82,9 @@ def test_events_wait_until_the_key_is_there_again(configure, receiver, public, h
     hire()
     for number in range(3):
         duebox.emit("order.paid", {"total": number}, about=("order", number), organization="7")
-    gate = eventually(lambda: Gate.objects.filter(name=f"to:hooks/{row.pk}", open_until__isnull=False).first())
+    gate = eventually(
+        lambda: DestinationState.objects.filter(name=f"to:hooks/{row.pk}", open_until__isnull=False).first()
+    )
     assert "cannot be decrypted" in gate.error
     assert gate.open_until - timezone.now() > timedelta(minutes=4)
     waiting = Delivery.objects.filter(subscriber=gate.name)
@@ -156,7 +158,7 @@ def test_W014_headers_count_and_an_older_secret_while_it_signs(add, lose):
     api.rotate(rows[0])
     for row, until in zip(rows[1:], [timedelta(hours=1), timedelta(hours=-1)], strict=True):
         api.rotate(row)
-        Endpoint.objects.filter(pk=row.pk).update(previous_secret=kept, previous_until=timezone.now() + until)
+        WebhookEndpoint.objects.filter(pk=row.pk).update(previous_secret=kept, previous_until=timezone.now() + until)
     [found] = warnings()
     assert all(str(row.pk) in found.msg for row in rows[:2])
     assert str(rows[2].pk) not in found.msg

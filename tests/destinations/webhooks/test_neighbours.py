@@ -8,9 +8,9 @@ import pytest
 from django.db.models import Count
 from django.utils import timezone
 
-from duebox import New, emit_many
+from duebox import NewEvent, emit_many
 from duebox.destinations.webhooks import endpoints as api
-from duebox.models import Attempt, Delivery, Endpoint, Gate
+from duebox.models import Attempt, Delivery, DestinationState, WebhookEndpoint
 from tests.destinations.webhooks.receiver import Reply
 from tests.support import eventually
 
@@ -40,7 +40,9 @@ def test_the_healthy_get_everything_while_others_hang_fail_or_redirect(configure
     hire()
     try:
         emit_many(
-            New(type="order.paid", data={"total": number}, about=("order", number), organization=str(number % 4 + 1))
+            NewEvent(
+                type="order.paid", data={"total": number}, about=("order", number), organization=str(number % 4 + 1)
+            )
             for number in range(EVENTS)
         )
         healthy = lambda: [got for got in list(receiver.got) if got.path.endswith(("/well", "/fine"))]  # noqa: E731
@@ -62,13 +64,15 @@ def test_the_healthy_get_everything_while_others_hang_fail_or_redirect(configure
 def test_an_endpoint_whose_address_is_blocked_fails_and_its_events_wait(configure, receiver, public, hire):
     hooks = configure(receiver.port)
     row = api.create("1", receiver.url, ["order.*"]).endpoint
-    Endpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/")
+    WebhookEndpoint.objects.update(url=f"http://10.0.0.1:{receiver.port}/")
     hire()
-    emit_many([New(type="order.paid", data={"total": 1}, about=("order", 1), organization="1")])
-    gate = eventually(lambda: Gate.objects.filter(name=f"to:hooks/{row.pk}", failing_since__isnull=False).first())
+    emit_many([NewEvent(type="order.paid", data={"total": 1}, about=("order", 1), organization="1")])
+    gate = eventually(
+        lambda: DestinationState.objects.filter(name=f"to:hooks/{row.pk}", failing_since__isnull=False).first()
+    )
     assert "10.0.0.1" in gate.error
     assert Delivery.objects.get(subscriber=gate.name).status == "pending"
-    Endpoint.objects.update(url=receiver.url)
+    WebhookEndpoint.objects.update(url=receiver.url)
     hooks.forget(row.pk)  # or wait for two seconds
     Delivery.objects.update(due_at=timezone.now())
     eventually(lambda: receiver.got)

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "howto" / "webhooks.md"
@@ -26,4 +26,4 @@ def test_the_examples_about_endpoints_run(configure):
     for block in found:
         exec(compile("\n" * block.line + block.text, str(PAGE), "exec", dont_inherit=True), namespace)
     assert namespace["tried"].error.startswith("hooks.example.com cannot be reached")
-    assert Endpoint.objects.get().host == "new.example.com"
+    assert WebhookEndpoint.objects.get().host == "new.example.com"

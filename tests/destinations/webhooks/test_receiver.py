@@ -18,7 +18,7 @@ from duebox.destinations.webhooks.keys import new_secret
 from duebox.destinations.webhooks.receiver import receive
 from duebox.destinations.webhooks.signing import signed_headers
 from duebox.exceptions import InvalidSecret
-from duebox.models import Receipt, Worker
+from duebox.models import WebhookReceipt, Worker
 from duebox.store import webhooks as store
 from tests.support import eventually
 
@@ -57,7 +57,7 @@ def test_a_signed_webhook_reaches_the_view_as_json():
     view, seen = a_view(HttpResponse("thanks", status=201))
     response = view(a_request())
     assert (response.status_code, response.content, seen) == (201, b"thanks", [BODY])
-    assert (Receipt.objects.get().source, Receipt.objects.get().webhook_id) == ("acme", "msg_1")
+    assert (WebhookReceipt.objects.get().source, WebhookReceipt.objects.get().webhook_id) == ("acme", "msg_1")
 
 
 def test_a_view_need_not_answer():
@@ -76,7 +76,7 @@ def test_a_repeat_is_answered_without_the_view():
 def test_the_same_id_from_somebody_else_is_something_else():
     for source in ("acme", "other"):
         assert a_view(source=source)[0](a_request()).status_code == 204
-    assert Receipt.objects.count() == 2
+    assert WebhookReceipt.objects.count() == 2
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_not_signed_rightly_is_401(headers):
     view, seen = a_view()
     assert view(a_request(**headers)).status_code == 401
     assert seen == []
-    assert not Receipt.objects.exists()
+    assert not WebhookReceipt.objects.exists()
 
 
 def test_an_old_one_and_a_wrong_secret_are_401():
@@ -125,7 +125,7 @@ def test_secrets_and_source_may_depend_on_the_request():
     )
     assert view(a_request(**{"X-Tenant": "a"})).status_code == 204
     assert view(a_request(**{"X-Tenant": "b"})).status_code == 401
-    assert Receipt.objects.get().source == "a"
+    assert WebhookReceipt.objects.get().source == "a"
 
 
 def test_a_secret_of_ones_own_that_is_none_is_ones_own_mistake():
@@ -159,7 +159,7 @@ def test_too_much_is_refused_in_an_async_view_although_no_length_was_said():
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_signed_but_no_json_is_400(body):
     assert a_view()[0](a_request(body)).status_code == 400
-    assert not Receipt.objects.exists()
+    assert not WebhookReceipt.objects.exists()
 
 
 def test_a_length_that_is_no_number_is_401():
@@ -182,14 +182,14 @@ def test_a_view_that_fails_leaves_nothing_and_runs_again():
         with pytest.raises(ValueError, match="no"):
             view(a_request())
     assert len(seen) == 2
-    assert (written(), Receipt.objects.count()) == (0, 0)
+    assert (written(), WebhookReceipt.objects.count()) == (0, 0)
 
 
 @pytest.mark.parametrize("status", [301, 302, 304, 307, 400, 409, 500, 503])
 def test_a_view_that_answers_with_anything_but_2xx_leaves_nothing(status):
     view, _ = a_view(HttpResponse(status=status))
     assert view(a_request()).status_code == status
-    assert (written(), Receipt.objects.count()) == (0, 0)
+    assert (written(), WebhookReceipt.objects.count()) == (0, 0)
 
 
 def test_what_was_sent_to_the_login_is_not_taken_for_received():
@@ -217,7 +217,7 @@ def test_an_async_view_gets_it_in_the_same_transaction():
     @receive(secrets=[SECRET], source="acme")
     async def view(request, event):
         await Worker.objects.acreate(name="written", expires_at=timezone.now())
-        inside.append((event, await Receipt.objects.acount()))
+        inside.append((event, await WebhookReceipt.objects.acount()))
         return HttpResponse(status=event.get("answer", 200))
 
     ask = async_to_sync(view)
@@ -226,7 +226,7 @@ def test_an_async_view_gets_it_in_the_same_transaction():
     assert inside == [(BODY, 1)]
     failing = json.dumps({"answer": 500}).encode()
     assert ask(a_request(failing, id="msg_2", factory=AsyncRequestFactory())).status_code == 500
-    assert (written(), Receipt.objects.count()) == (1, 1)
+    assert (written(), WebhookReceipt.objects.count()) == (1, 1)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -267,12 +267,12 @@ def waits_for_a_lock():
 
 def test_what_was_received_long_ago_is_forgotten():
     for days in (1, 6, 8, 30):
-        Receipt.objects.create(
+        WebhookReceipt.objects.create(
             source="acme", webhook_id=f"msg_{days}", received_at=timezone.now() - timedelta(days=days)
         )
     assert store.prune("default", 7) == 2
-    assert {each.webhook_id for each in Receipt.objects.all()} == {"msg_1", "msg_6"}
-    assert str(Receipt.objects.get(webhook_id="msg_1")) == "msg_1 from acme"
+    assert {each.webhook_id for each in WebhookReceipt.objects.all()} == {"msg_1", "msg_6"}
+    assert str(WebhookReceipt.objects.get(webhook_id="msg_1")) == "msg_1 from acme"
 
 
 def test_a_receipt_belongs_to_the_transaction_around_it():

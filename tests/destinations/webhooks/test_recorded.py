@@ -16,8 +16,8 @@ from duebox.auditing import verify
 from duebox.auditing.export import as_dict
 from duebox.destinations.webhooks import endpoints as api
 from duebox.destinations.webhooks.vault import decrypted
-from duebox.entrypoints.dead import operator
-from duebox.models import AuditEntry, Endpoint, Event
+from duebox.entrypoints.terminal import operator
+from duebox.models import AuditEntry, Event, WebhookEndpoint
 from duebox.origins import bound
 from duebox.outcome import Discard
 from duebox.store import gates
@@ -26,6 +26,7 @@ from tests.destinations.webhooks.receiver import Reply
 from tests.support import undone
 
 pytestmark = pytest.mark.django_db
+ANN, WORKER = {"type": "user", "id": "ann"}, {"type": "system", "id": "duebox.worker"}
 
 
 ACTS = (
@@ -38,7 +39,7 @@ ACTS = (
 
 
 def entries(row):
-    return list(AuditEntry.objects.about("endpoint", row.pk).order_by("id"))
+    return list(AuditEntry.objects.about(row).order_by("id"))
 
 
 def actions(row):
@@ -53,7 +54,7 @@ def test_a_new_endpoint_is_recorded_with_who_asked_and_in_which_story(add):
     with bound(actor="ann", correlation_id="story-1"):
         row = add("7", "order.*", description="billing", rate=5)
     [made] = entries(row)
-    assert (made.action, made.organization, made.actor) == ("endpoint.created", "7", "ann")
+    assert (made.action, made.organization, made.actor) == ("endpoint.created", "7", ANN)
     assert made.correlation_id == "story-1"
     shown = {name: new for name, (_, new) in made.changes.items()}
     assert (shown["host"], shown["types"], shown["description"]) == ("127.0.0.1", ["order.*"], "billing")
@@ -69,7 +70,7 @@ def test_a_change_is_recorded_old_to_new_and_only_what_differs(add, receiver):
 
 def test_old_is_what_the_table_says_and_not_what_somebody_remembers(add):
     row = add("7", "order.*")
-    stale = Endpoint.objects.get()
+    stale = WebhookEndpoint.objects.get()
     api.change(row, types=["invoice.*"])
     api.change(stale, types=["*"])
     assert last(row).changes == {"types": [["invoice.*"], ["*"]]}
@@ -128,7 +129,7 @@ def test_a_new_secret_is_recorded_with_how_long_the_old_one_signs(add):
     row = add("7")
     with bound(actor="ann"):
         api.rotate(row, overlap=timedelta(hours=1))
-    assert (last(row).action, last(row).actor) == ("endpoint.secret_rotated", "ann")
+    assert (last(row).action, last(row).actor) == ("endpoint.secret_rotated", ANN)
     assert last(row).changes["secret"] == ["****", "****"]
     assert last(row).changes["previous_until"] == [None, row.previous_until.isoformat()]
     api.rotate(row, overlap=timedelta())
@@ -139,13 +140,13 @@ def test_disabled_by_hand_enabled_and_removed(add):
     row = add("7")
     with bound(actor="ann"):
         api.disable(row, "their server burnt down")
-    assert (last(row).action, last(row).actor) == ("endpoint.disabled", "ann")
+    assert (last(row).action, last(row).actor) == ("endpoint.disabled", ANN)
     assert last(row).changes == {"state": ["enabled", "disabled"]}
     assert last(row).metadata["reason"] == "their server burnt down"
     pk = api.enable(row).pk
     assert last(row).changes == {"state": ["disabled", "enabled"]}
     api.remove(row)
-    gone = AuditEntry.objects.about("endpoint", pk).last()
+    gone = AuditEntry.objects.about("duebox.webhookendpoint", pk).last()
     assert (gone.action, gone.organization) == ("endpoint.removed", "7")
     assert gone.changes["host"] == ["127.0.0.1", None]
 
@@ -159,7 +160,7 @@ def test_paused_and_resumed(add):
     row = add("7")
     with bound(actor="ann"):
         api.pause(row, "under repair")
-    assert (last(row).action, last(row).actor) == ("endpoint.paused", "ann")
+    assert (last(row).action, last(row).actor) == ("endpoint.paused", ANN)
     assert last(row).changes == {"paused": [False, True]}
     assert last(row).metadata["reason"] == "under repair"
     assert api.resume(row)
@@ -177,23 +178,23 @@ def test_one_whose_breaker_somebody_closes_is_resumed(add):
 
 def test_the_commands_record_who_ran_them(add, capsys):
     row = add("7")
-    call_command("duebox", "pause", f"hooks/{row.pk}", "--note", "under repair")
-    call_command("duebox", "resume", f"hooks/{row.pk}")
+    call_command("duebox", "destinations", "pause", f"hooks/{row.pk}", "--note", "under repair")
+    call_command("duebox", "destinations", "resume", f"hooks/{row.pk}")
     call_command("duebox", "endpoints", "rotate", str(row.pk))
     call_command("duebox", "endpoints", "disable", str(row.pk))
     call_command("duebox", "endpoints", "enable", str(row.pk))
     call_command("duebox", "endpoints", "remove", str(row.pk))
     assert actions(row) == ["created", "paused", "resumed", "secret_rotated", "disabled", "enabled", "removed"]
-    assert {entry.actor for entry in entries(row)[1:]} == {operator()}
+    assert all(entry.actor == {"type": "operator", "id": operator()} for entry in entries(row)[1:])
     assert all(entry.correlation_id for entry in entries(row)[1:])
 
 
 def test_one_that_failed_for_too_long_is_recorded_as_given_up_by_the_worker(add, hooks):
     row = add("7")
-    Endpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
+    WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     hooks.forget(row.pk)
     hooks.part(str(row.pk)).fails_since(timezone.now() - timedelta(days=6))
-    assert (last(row).action, last(row).actor, last(row).organization) == ("endpoint.disabled", "duebox.worker", "7")
+    assert (last(row).action, last(row).actor, last(row).organization) == ("endpoint.disabled", WORKER, "7")
     assert last(row).changes == {"state": ["enabled", "disabled"]}
     assert last(row).metadata["reason"].startswith("every try since ")
 
@@ -203,7 +204,7 @@ def test_one_that_is_gone_is_recorded_with_the_event_that_found_out(add, hooks, 
     receiver.reply = lambda got: Reply(410, b"")
     fact = a_fact("public.order.paid")
     hooks.part(str(row.pk)).deliver([fact])
-    assert (last(row).action, last(row).actor) == ("endpoint.disabled", "duebox.worker")
+    assert (last(row).action, last(row).actor) == ("endpoint.disabled", WORKER)
     assert last(row).metadata == {"reason": "410 Gone", "event_id": str(fact.id)}
     assert last(row).correlation_id == fact.correlation_id
     assert Event.objects.get(type="duebox.endpoint.disabled").correlation_id == fact.correlation_id
@@ -214,7 +215,7 @@ def test_rolled_back_it_never_happened(add):
     for act in ACTS:
         with undone():
             act(row)
-        row = Endpoint.objects.get()
+        row = WebhookEndpoint.objects.get()
     assert actions(row) == ["created"]
     assert (row.types, row.disabled_at) == (["*"], None)
 
@@ -229,7 +230,7 @@ def test_where_it_cannot_be_recorded_nothing_changes(add, monkeypatch):
     for act in ACTS:
         with pytest.raises(RuntimeError):
             act(row)
-        row = Endpoint.objects.get()
+        row = WebhookEndpoint.objects.get()
     assert (row.types, row.disabled_at, row.previous_secret) == (["order.*"], None, "")
     assert not gates.states("default")
 
@@ -244,7 +245,7 @@ def test_the_chain_holds(add):
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_does_not_wait_for_who_holds_the_log_and_tries_again(add, hooks, receiver, elsewhere):
     row = add("7")
-    Endpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
+    WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     hooks.forget(row.pk)
     part, since = hooks.part(str(row.pk)), timezone.now() - timedelta(days=6)
     elsewhere.execute("SELECT FROM duebox_audit_head WHERE organization = '7' FOR UPDATE")
@@ -267,9 +268,9 @@ def test_who_holds_the_log_and_wants_the_endpoint_does_not_meet_who_holds_the_en
         try:
             for turn in range(10):
                 if number:
-                    api.change(Endpoint.objects.get(), description=f"{turn}")
+                    api.change(WebhookEndpoint.objects.get(), description=f"{turn}")
                 else:
-                    api.disable(api.enable(Endpoint.objects.get()), f"{turn}")
+                    api.disable(api.enable(WebhookEndpoint.objects.get()), f"{turn}")
         except Exception as error:
             errors.append(error)
         finally:
@@ -282,4 +283,4 @@ def test_who_holds_the_log_and_wants_the_endpoint_does_not_meet_who_holds_the_en
         thread.join(30)
     assert errors == []
     assert [verdict.flaws for verdict in verify("default")] == [0]
-    assert row.pk == Endpoint.objects.get().pk
+    assert row.pk == WebhookEndpoint.objects.get().pk

@@ -17,7 +17,7 @@ import django
 django.setup()
 from duebox.destinations.subscription import make
 from duebox.destinations.webhooks import Webhooks, receiver, verifying
-from duebox.management.commands.duebox import VERBS
+from duebox.management.commands.duebox import GROUPS
 from duebox.subscribers import receivers_of
 print([each.name for each in receivers_of("public.order.paid")])
 try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 import duebox
-from duebox.models import Attempt
+from duebox.models import Attempt, Delivery
 from tests.app.outside import Single
 from tests.support import eventually
 
@@ -37,3 +39,17 @@ def test_one_that_nobody_knows_yet_does_not_wait_for_a_crowd_that_is_known_to_ha
         assert not free.is_set()
     finally:
         free.set()
+
+
+def test_what_goes_wrong_outside_of_the_destination_waits_and_is_in_the_history(destinations, hire, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("a mistake in Duebox")
+
+    monkeypatch.setattr("duebox.worker.outside.couriers.carry", fail)
+    destinations()
+    duebox.emit("letter.sent")
+    hire()
+    first = eventually(lambda: Attempt.objects.first())
+    assert first.outcome == "retried"
+    assert "RuntimeError: a mistake in Duebox" in first.note
+    assert Delivery.objects.get().due_at > timezone.now() + timedelta(seconds=30)

@@ -9,7 +9,7 @@ import pytest
 
 import duebox
 from duebox.exceptions import InvalidDestination, Permanent, Throttled, Undelivered
-from duebox.models import Attempt, Delivery, Gate
+from duebox.models import Attempt, Delivery, DestinationState
 from duebox.store import gates
 from duebox.store.statements import execute
 from duebox.worker.loop import Worker
@@ -28,7 +28,7 @@ class Broken(Single):
 
 
 def emit(count=1, type="order.paid", **options):
-    return duebox.emit_many([duebox.New(type=type, data={"number": n}, **options) for n in range(count)])
+    return duebox.emit_many([duebox.NewEvent(type=type, data={"number": n}, **options) for n in range(count)])
 
 
 def history(outcome):
@@ -120,7 +120,7 @@ def test_the_probe_of_an_ordered_destination_finds_an_event_that_may_go(destinat
     for about in range(6):
         emit(2, about=("order", about))
     hire()
-    eventually(lambda: (g := Gate.objects.filter(name="to:post").first()) and g.open_until)
+    eventually(lambda: (g := DestinationState.objects.filter(name="to:post").first()) and g.open_until)
     boxes["post"].answers = None
     emit(3, about=("order", 99))
     eventually(lambda: history("delivered") >= 3)
@@ -131,10 +131,10 @@ def test_an_event_that_is_not_fit_for_it_closes_no_breaker(destinations, hire):
     boxes["post"].answers = Undelivered("out of order")
     emit(10)
     hire()
-    eventually(lambda: (g := Gate.objects.filter(name="to:post").first()) and g.open_until)
+    eventually(lambda: (g := DestinationState.objects.filter(name="to:post").first()) and g.open_until)
     boxes["post"].answers = Permanent("too large")
     eventually(lambda: history("dead") >= 2)
-    assert Gate.objects.get(name="to:post").open_until is not None
+    assert DestinationState.objects.get(name="to:post").open_until is not None
 
 
 def test_a_pause_takes_back_what_a_worker_holds_already(destinations, hire):

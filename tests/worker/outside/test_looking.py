@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import duebox
-from duebox.models import Delivery, Gate
+from duebox.models import Delivery, DestinationState
 from duebox.worker.outside import looking
 from duebox.worker.outside.looking import Looking
 from tests.support import eventually
@@ -53,7 +53,7 @@ def test_what_was_found_grows_older(monkeypatch):
     store("a", "b")
     Delivery.objects.filter(subscriber__startswith="to:").update(due_at="2099-01-01T00:00:00Z")
     for letter in "ab":
-        Gate.objects.create(name=f"to:post/{letter}", open_until="2099-01-01T00:00:00Z")
+        DestinationState.objects.create(name=f"to:post/{letter}", open_until="2099-01-01T00:00:00Z")
     looks = Looking("default")
     looks.names()
     asked_at = looks._asked_at

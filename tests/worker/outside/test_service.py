@@ -12,7 +12,7 @@ from django.db import OperationalError
 import duebox
 from duebox.entrypoints.in_time import deliver_in_time
 from duebox.exceptions import Permanent, Undelivered
-from duebox.models import Attempt, Delivery, Gate
+from duebox.models import Attempt, Delivery, DestinationState
 from duebox.models import Worker as Lease
 from duebox.outcome import Delivered, Discard, Snooze
 from duebox.store import leases
@@ -27,7 +27,7 @@ def history(outcome):
 
 
 def emit(count=1, type="order.paid", **options):
-    return duebox.emit_many([duebox.New(type=type, data={"number": n}, **options) for n in range(count)])
+    return duebox.emit_many([duebox.NewEvent(type=type, data={"number": n}, **options) for n in range(count)])
 
 
 def test_what_its_routes_take_is_delivered(destinations, hire):
@@ -252,4 +252,4 @@ def test_a_gate_is_written_only_when_there_is_something_to_say(destinations, hir
     emit(20)
     hire()
     eventually(lambda: history("delivered") == 20)
-    assert not Gate.objects.exists()
+    assert not DestinationState.objects.exists()

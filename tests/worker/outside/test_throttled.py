@@ -10,7 +10,7 @@ import pytest
 
 import duebox
 from duebox.exceptions import Throttled, Undelivered
-from duebox.models import Attempt, Delivery, Gate
+from duebox.models import Attempt, Delivery, DestinationState
 from duebox.store import gates
 from duebox.testing import drain
 from duebox.worker.outside import service
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def emit(count=1, **data):
-    return duebox.emit_many([duebox.New(type="letter.sent", data={"number": n, **data}) for n in range(count)])
+    return duebox.emit_many([duebox.NewEvent(type="letter.sent", data={"number": n, **data}) for n in range(count)])
 
 
 def history(outcome):
@@ -61,7 +61,7 @@ def test_a_wish_for_peace_that_comes_while_an_earlier_answer_is_judged_is_not_fo
     monkeypatch.setattr(service, "judge", judge)
     emit(10)
     hire()
-    eventually(lambda: Gate.objects.filter(name="to:post", open_until__isnull=False).exists())
+    eventually(lambda: DestinationState.objects.filter(name="to:post", open_until__isnull=False).exists())
     assert len(boxes["post"].calls) == 3
 
 
@@ -76,7 +76,7 @@ def test_nothing_more_goes_out_while_it_wants_peace_though_it_took_others(destin
     boxes["post"].answers = answer
     emit(60)
     hire()
-    eventually(lambda: Gate.objects.filter(name="to:post", open_until__isnull=False).exists())
+    eventually(lambda: DestinationState.objects.filter(name="to:post", open_until__isnull=False).exists())
     eventually(lambda: history("retried") >= 1)
     # Nine were taken, the tenth was not, and a few may have been on their way.
     time.sleep(0.2)
@@ -113,7 +113,7 @@ def test_a_drain_leaves_alone_what_is_paused_as_a_whole(destinations):
 def test_failures_with_a_long_gap_between_them_are_not_one_failure(db):
     first = gates.failing("default", "to:post", "no answer", gap=3600)
     assert gates.failing("default", "to:post", "no answer", gap=3600) == first
-    Gate.objects.update(failing_since="2026-01-01T00:00:00Z", failed_at="2026-01-02T00:00:00Z")
+    DestinationState.objects.update(failing_since="2026-01-01T00:00:00Z", failed_at="2026-01-02T00:00:00Z")
     again = gates.failing("default", "to:post", "no answer", gap=3600)
     assert again > first
     assert gates.failing("default", "to:post", "no answer", gap=3600) == again

@@ -20,7 +20,7 @@ _SENT = """
 _PASSED_OVER = """
     SELECT 't' || trail.id, schedule.type, trail.aggregate_type || ':' || trail.aggregate_id, trail.due_before, NULL,
            schedule.zone, trail.what, schedule.data ->> 'name'
-    FROM duebox_trail trail JOIN duebox_schedule schedule ON schedule.key = trail.source
+    FROM duebox_schedule_log trail JOIN duebox_schedule schedule ON schedule.key = trail.source
     WHERE trail.what IN ('skipped', 'missed') AND trail.due_before <= trail.at AND schedule.plan LIKE 'clinic.%'
 """
 

@@ -25,7 +25,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
         raise Refused(f"{organization} has signed up already")
     owner = organization.members.create(user=founder, role=Member.Role.OWNER, status=Member.Status.JOINED)
     fact = OrganizationCreated(name=organization.name, zone=organization.zone, founder=founder.email)
-    duebox.emit(fact, about=organization, organization=organization, key=forms.key(request))
+    duebox.emit(fact, about=organization, organization=organization, idempotency_key=forms.key(request))
     return forms.answer(request, {"organization": organization.pk, "user": founder.pk, "member": owner.pk})
 
 
@@ -39,7 +39,7 @@ def update_billing(request: HttpRequest, pk: int) -> HttpResponse:
     fact = OrganizationBillingUpdated(
         email=organization.billing_email, address=organization.billing_address, tax_number=organization.tax_number
     )
-    duebox.emit(fact, about=organization, organization=organization, key=forms.key(request))
+    duebox.emit(fact, about=organization, organization=organization, idempotency_key=forms.key(request))
     return forms.answer(request, {"organization": organization.pk})
 
 

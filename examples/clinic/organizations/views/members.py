@@ -69,7 +69,7 @@ def change_phone(request: HttpRequest, pk: int) -> HttpResponse:
     user = get_object_or_404(User.objects.select_for_update(), pk=pk)
     before, user.phone = user.phone, forms.field(request, "phone")
     user.save(update_fields=["phone"])
-    duebox.emit(UserPhoneChanged(before=before, after=user.phone), about=user, key=forms.key(request))
+    duebox.emit(UserPhoneChanged(before=before, after=user.phone), about=user, idempotency_key=forms.key(request))
     return forms.answer(request, {"user": user.pk})
 
 
@@ -96,5 +96,5 @@ def _member(pk: int, *statuses: str) -> Member:
 
 
 def _tell(request: HttpRequest, fact: object, member: Member) -> HttpResponse:
-    duebox.emit(fact, about=member, organization=member.organization_id, key=forms.key(request))
+    duebox.emit(fact, about=member, organization=member.organization_id, idempotency_key=forms.key(request))
     return forms.answer(request, {"member": member.pk, "user": member.user_id})

@@ -94,5 +94,5 @@ def _put(subscription: Subscription, plan: str) -> Offer:
 
 
 def _tell(request: HttpRequest, fact: object, subscription: Subscription) -> HttpResponse:
-    duebox.emit(fact, about=subscription, organization=subscription.organization_id, key=forms.key(request))
+    duebox.emit(fact, about=subscription, organization=subscription.organization_id, idempotency_key=forms.key(request))
     return forms.answer(request, {"subscription": subscription.pk})

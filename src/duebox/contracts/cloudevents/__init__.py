@@ -1,4 +1,4 @@
-"""CloudEvents 1.0: an event as other systems expect it, and theirs as `emit` takes them. Pure.
+"""CloudEvents 1.0: an event as other systems expect it, and theirs as `emit` takes them.
 
 | Event                  | CloudEvent                                                    |
 |------------------------|---------------------------------------------------------------|
@@ -10,11 +10,12 @@
 | about                  | `subject`, as in `order/42`, and `partitionkey`, the id       |
 | organization           | `organizationid`                                              |
 | correlation, causation | `correlationid`, `causationid`                                |
-| actor                  | `authid`, with `authtype` "unknown"                           |
+| actor                  | `authid` and `authtype`; the email stays inside               |
 | traceparent            | `traceparent`                                                 |
 | data                   | `data`, as JSON                                               |
 
-The idempotency key and the other metadata stay inside: they are nobody else's.
+The idempotency key and the other metadata stay inside: they are nobody else's. A public event has `workspaceid`, and
+none of subject, partitionkey, organization, correlation, causation and actor unless PUBLIC_ENVELOPE allows it.
 """
 
 from __future__ import annotations

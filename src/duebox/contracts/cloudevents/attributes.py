@@ -16,9 +16,12 @@ JSON = "application/json"
 STRUCTURED = "application/cloudevents+json"
 CORE = ("specversion", "id", "source", "type", "time", "datacontenttype", "dataschema", "subject")
 EXTENSIONS = (
-    "partitionkey", "schemaversion", "organizationid", "correlationid", "causationid",
+    "partitionkey", "schemaversion", "organizationid", "workspaceid", "correlationid", "causationid",
     "authtype", "authid", "traceparent",
 )  # fmt: skip
+
+AUTH_TYPES = {"user": "app_user", "service": "service_account", "api_key": "api_key", "system": "system"}
+"""The types of actors by their names in the extension for authentication; others are "unknown" there."""
 
 _NAME = re.compile(r"[a-z0-9]+")
 _LONGEST_NAME = 20

@@ -78,8 +78,8 @@ def _values(told: dict[str, Value], data: object, prefix: str) -> dict[str, Any]
         "type": type.removeprefix(f"{prefix.rstrip('.')}.") if prefix else type,
         "data": data,
         "about": _about(told),
-        "organization": _text(told, "organizationid") or None,
-        "key": _key(source, identity),
+        "organization": _text(told, "organizationid") or _text(told, "workspaceid") or None,
+        "idempotency_key": _key(source, identity),
         "actor": _actor(told),
         "version": _version(told),
         "occurred_at": _occurred_at(told),
@@ -108,10 +108,10 @@ def _about(told: dict[str, Value]) -> tuple[str, str] | None:
     return unquote(kind), identity
 
 
-def _actor(told: dict[str, Value]) -> str | None:
-    if told.get("authtype") == "unknown":
-        del told["authtype"]
-    return _text(told, "authid") or None
+def _actor(told: dict[str, Value]) -> dict[str, str] | None:
+    key, said = _text(told, "authid"), _text(told, "authtype")
+    ours = {theirs: kind for kind, theirs in attributes.AUTH_TYPES.items()}
+    return {"type": ours.get(said, said or "unknown"), "id": key} if key else None
 
 
 def _occurred_at(told: dict[str, Value]) -> datetime | None:

@@ -6,11 +6,21 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict, Unpack
 
+from duebox.conf import conf
 from duebox.contracts.cloudevents import attributes
 from duebox.contracts.cloudevents.attributes import JSON, SPECVERSION, STRUCTURED, Value
 from duebox.exceptions import InvalidEvent
 from duebox.fact import Fact
 from duebox.tracing import KEY, parse
+
+_INTERNAL = {
+    "aggregate_id": ("subject", "partitionkey"),
+    "organization_id": ("organizationid",),
+    "correlation_id": ("correlationid",),
+    "causation_id": ("causationid",),
+    "actor": ("authtype", "authid"),
+}
+"""Attributes by the field of the envelope that they come from."""
 
 
 class Options(TypedDict, total=False):
@@ -48,7 +58,7 @@ def binary(fact: Fact, **options: Unpack[Options]) -> Message:
 
 
 def _attributes(fact: Fact, options: Options) -> dict[str, Value]:
-    about, url = fact.about, options.get("schemas_url", "")
+    about, actor, url = fact.about, fact.actor, options.get("schemas_url", "")
     if url and not attributes.is_uri(url):
         raise InvalidEvent(f"schemas_url={url!r} is no absolute URI; pass one like 'https://example.com/schemas'.")
     told: dict[str, object] = {
@@ -60,19 +70,28 @@ def _attributes(fact: Fact, options: Options) -> dict[str, Value]:
         "datacontenttype": JSON,
         "dataschema": f"{url.rstrip('/')}/{fact.type}.v{fact.version}.json" if url else "",
         "subject": _subject(about) if about else "",
-        "partitionkey": about[1] if about else "",
+        "partitionkey": about.id if about else "",
         "schemaversion": str(fact.version),
         "organizationid": fact.organization,
         "correlationid": fact.correlation_id,
         "causationid": str(fact.causation_id or ""),
-        # What kind of actor it is, nobody knows here.
-        "authtype": "unknown" if fact.actor else "",
-        "authid": fact.actor,
+        "authtype": attributes.AUTH_TYPES.get(actor.type, "unknown") if actor else "",
+        "authid": actor.id if actor else "",
         "traceparent": str(parse(fact.metadata.get(KEY)) or ""),
     }
+    if fact.type.startswith("public."):
+        told = _without_internals(told)
     own = {name: attributes.checked_value(name, value) for name, value in told.items() if value}
     given = options.get("extensions") or {}
     return {**own, **{name: attributes.checked_extension(name, value) for name, value in given.items()}}
+
+
+def _without_internals(told: dict[str, object]) -> dict[str, object]:
+    """Of a public event: the tenant is the workspace, and the rest goes out only where PUBLIC_ENVELOPE allows it."""
+    allowed = conf().PUBLIC_ENVELOPE
+    told["workspaceid"] = told["organizationid"]
+    hidden = [name for field, names in _INTERNAL.items() if field not in allowed for name in names]
+    return {name: value for name, value in told.items() if name not in hidden}
 
 
 def _source(source: str) -> str:

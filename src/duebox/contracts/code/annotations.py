@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from duebox.contracts.code.literal import literal, text, wrapped
 from duebox.contracts.compat.words import Schema, as_schema, canonical, rewritten
-from duebox.contracts.documents.wording import DECIMAL
+from duebox.contracts.hints import DECIMAL
 from duebox.contracts.strict import resolved
 from duebox.exceptions import InvalidContract
 

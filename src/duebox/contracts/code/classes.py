@@ -58,8 +58,8 @@ def _decorator(kind: EventType) -> str:
     options |= {word: text(value) for word in ("aggregate", "owner") if (value := getattr(kind, word))}
     if kind.public:
         options["public"] = f"{{{', '.join(map(text, sorted(kind.public)))}}}"
-    if kind.named_as_is:
-        options["named_as_is"] = "True"
+    if not kind.check_name:
+        options["check_name"] = "False"
     return wrapped("@duebox.event(", [text(kind.name), *(f"{word}={value}" for word, value in options.items())], ")", 0)
 
 

@@ -12,48 +12,54 @@ from duebox.contracts.compat.refusals import refusals
 from duebox.contracts.compat.search import Search, size
 from duebox.contracts.compat.values import Break, Change, Direction, Verdict
 from duebox.contracts.compat.words import canonical
+from duebox.contracts.defaults import filled, relaxed
 from duebox.contracts.strict import closed
 from duebox.contracts.validation import compiled
 
 _EXPLAINED = 400
 
 
-def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Verdict:
+def compare(
+    old: Mapping[str, Any], new: Mapping[str, Any], *, formats: bool = False, defaults: bool = False
+) -> Verdict:
     """May `new` take the place of `old`? Writers are strict, readers take a schema as it is published.
 
     A break comes with a witness: an event that the writer's schema allows and the reader's refuses. Schemas that
-    cannot be used raise `InvalidContract`.
+    cannot be used raise `InvalidContract`. What JSON Schema leaves open about readers is said here: with `formats` they
+    assert formats, with `defaults` the new one fills in required fields that have a default. Duebox does both.
     """
-    before, after = Document(dict(old)), Document(dict(new))
+    before, after = Document(dict(old), formats=formats), Document(dict(new), formats=formats)
     if canonical(old) == canonical(new):
         return Verdict()
-    found = differences(before, after)
+    found = differences(before, after, defaults=defaults)
+    # Where defaults are filled in, old events may lack such fields: they came while events were stored already.
+    stored = relaxed(dict(old)) if defaults else before.root
     return Verdict(
-        backward=tuple(_breaks("backward", before, after)),
-        forward=tuple(_breaks("forward", after, before)),
+        backward=tuple(_breaks("backward", Document(stored), after, defaults=defaults)),
+        forward=tuple(_breaks("forward", Document(after.root), before)),
         changes=tuple(_change(each) for each in found if each.kind in ("removed", "changed")),
         warnings=tuple(_change(each) for each in found if each.kind == "annotation" and _matters(each)),
     )
 
 
-def _breaks(direction: Direction, writer: Document, reader: Document) -> Iterator[Break]:
+def _breaks(direction: Direction, writer: Document, reader: Document, *, defaults: bool = False) -> Iterator[Break]:
     """One for each place and word that refuses, with the smallest event that shows it."""
     known = set()
-    for event in _witnesses(writer, reader):
-        for refusal in refusals(reader, event):
+    for event in _witnesses(writer, reader, defaults):
+        for refusal in refusals(reader, filled(event, reader.root) if defaults else event):
             path = wording.path_of(refusal.path)
             if (path, refusal.keyword) not in known:
                 known.add((path, refusal.keyword))
                 yield Break(direction, path, refusal.keyword, wording.why(direction, refusal, writer), event)
 
 
-def _witnesses(writer: Document, reader: Document) -> list[Any]:
+def _witnesses(writer: Document, reader: Document, defaults: bool) -> list[Any]:
     """Events that may be sent and are refused, the smallest first."""
-    may_send, takes = compiled(closed(writer.root)), compiled(reader.root)
+    may_send, takes = compiled(closed(writer.root)), compiled(reader.root, formats=reader.formats)
     found = {
         canonical(event): event
         for event in Search(writer, reader).events()
-        if may_send.is_valid(event) and not takes.is_valid(event)
+        if may_send.is_valid(event) and not takes.is_valid(filled(event, reader.root) if defaults else event)
     }
     return sorted(found.values(), key=size)[:_EXPLAINED]
 

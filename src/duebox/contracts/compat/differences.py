@@ -36,9 +36,12 @@ class _Absent:
 ABSENT: Any = _Absent()
 
 
-def differences(old: Document, new: Document) -> list[Difference]:
-    """All that is different after references are followed and spelling is taken away."""
-    return list(_Walk(old, new).between(old.root, new.root, ""))
+def differences(old: Document, new: Document, *, defaults: bool = False) -> list[Difference]:
+    """All that is different after references are followed and spelling is taken away.
+
+    With `defaults`, that a field with a default became required is an addition: readers fill it in.
+    """
+    return list(_Walk(old, new, defaults).between(old.root, new.root, ""))
 
 
 def same(old: Document, old_part: Schema, new: Document, new_part: Schema) -> bool:
@@ -48,8 +51,8 @@ def same(old: Document, old_part: Schema, new: Document, new_part: Schema) -> bo
 
 
 class _Walk:
-    def __init__(self, old: Document, new: Document) -> None:
-        self.old, self.new = old, new
+    def __init__(self, old: Document, new: Document, defaults: bool = False) -> None:
+        self.old, self.new, self.defaults = old, new, defaults
         self.seen: set[tuple[int, int]] = set()
 
     def between(self, old_part: Any, new_part: Any, path: str) -> Iterator[Difference]:
@@ -79,7 +82,9 @@ class _Walk:
         before, after = set(old.get("required", ())), set(new.get("required", ()))
         gone = old.get("properties", {}).keys() - new.get("properties", {}).keys()
         for name in sorted((before ^ after) - gone):
-            yield Difference("changed", _join(path, name), "required", name in before, name in after)
+            filled = self.defaults and name in after and "default" in as_schema(new.get("properties", {}).get(name))
+            kind: Kind = "added" if filled else "changed"
+            yield Difference(kind, _join(path, name), "required", name in before, name in after)
 
     def _word(self, word: str, old: Any, new: Any, path: str) -> Iterator[Difference]:
         both = old is not ABSENT and new is not ABSENT

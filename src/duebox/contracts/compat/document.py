@@ -15,8 +15,8 @@ _ROOT = "whole"
 class Document:
     """Parts are known by their identity: they are the dicts of the schema itself, which it keeps alive."""
 
-    def __init__(self, root: Schema) -> None:
-        self.root = root
+    def __init__(self, root: Schema, *, formats: bool = True) -> None:
+        self.root, self.formats = root, formats
         self._validators: dict[tuple[object, ...], Validator] = {}
         self._moved: Schema | None = None
 
@@ -44,10 +44,11 @@ class Document:
     def _compiled(self, part: Schema) -> Validator:
         head = {"$schema": self.root["$schema"]} if "$schema" in self.root else {}
         if not self._has_references(part):
-            return compiled({**head, **part})
+            return compiled({**head, **part}, formats=self.formats)
         if self._moved is None:
             self._moved = rewritten(self.root, _moved)
-        return compiled({**head, **rewritten(part, _moved), "$defs": {_ROOT: self._moved}})
+        moved = {**head, **rewritten(part, _moved), "$defs": {_ROOT: self._moved}}
+        return compiled(moved, formats=self.formats)
 
     def _has_references(self, schema: Any) -> bool:
         if not isinstance(schema, dict):

@@ -78,7 +78,10 @@ def _cannot_be_used(key: Key, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 def _judged(key: Key, old: Mapping[str, Any], new: Catalogue, mode: Mode) -> Iterator[Finding]:
     type, version = key
-    verdict, way_out = compare(old, new[key]), _another_version(key, new)
+    # Those who get public events are outside of Duebox, which fills in defaults for its own handlers only.
+    fills = not type.startswith(PUBLIC)
+    verdict = compare(old, new[key], formats=True, defaults=fills)
+    way_out = _another_version(key, new)
     for each in _that_count(verdict, mode):
         proven = each if isinstance(each, Break) else None
         yield Finding(
@@ -89,7 +92,7 @@ def _judged(key: Key, old: Mapping[str, Any], new: Catalogue, mode: Mode) -> Ite
             direction=proven.direction if proven else "",
             what=each.what,
             witness=proven.witness if proven else None,
-            repair=_repair(each, way_out),
+            repair=_repair(each, way_out, fills),
         )
     for change in verdict.warnings:
         yield Finding(
@@ -131,8 +134,10 @@ _MILDER = {
 }
 
 
-def _repair(each: Break | Change, way_out: str) -> str:
+def _repair(each: Break | Change, way_out: str, fills: bool) -> str:
     milder = _MILDER.get(each.keyword)
+    if each.keyword == "required" and fills and isinstance(each, Break) and each.direction == "backward":
+        milder = "or leave it optional or give it a default"
     return f"{way_out}, {milder}" if milder else way_out
 
 

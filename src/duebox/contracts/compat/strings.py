@@ -11,12 +11,26 @@ from duebox.contracts.compat.regex import term_of
 from duebox.contracts.compat.words import Schema
 
 _FORMATS = {
-    "date": "2026-01-31", "date-time": "2026-01-31T09:00:00Z", "duration": "P1D", "email": "ada@example.org",
-    "hostname": "example.org", "idn-email": "ada@example.org", "idn-hostname": "example.org", "ipv4": "192.0.2.1",
-    "ipv6": "2001:db8::1", "iri": "https://example.org/", "iri-reference": "/a", "json-pointer": "/a", "regex": "a",
-    "relative-json-pointer": "0", "time": "09:00:00Z", "uri": "https://example.org/", "uri-reference": "/a",
-    "uri-template": "/a", "uuid": "018f2f6a-0000-7000-8000-000000000000",
-}  # fmt: skip
+    "date": ("2026-01-31", "2027-12-01"),
+    "date-time": ("2026-01-31T09:00:00Z", "2027-12-01T09:00:00.5+02:00"),
+    "duration": ("P1D", "PT36H"),
+    "email": ("ada@example.org", "a@b.co"),
+    "hostname": ("example.org", "a.co"),
+    "idn-email": ("ada@example.org", "a@b.co"),
+    "idn-hostname": ("example.org", "a.co"),
+    "ipv4": ("192.0.2.1", "198.51.100.17"),
+    "ipv6": ("2001:db8::1", "::1"),
+    "iri": ("https://example.org/", "urn:a"),
+    "iri-reference": ("/a", "/b/c"),
+    "json-pointer": ("/a", "/b/0"),
+    "regex": ("a", "^b$"),
+    "relative-json-pointer": ("0", "1/a"),
+    "time": ("09:00:00Z", "17:30:00+02:00"),
+    "uri": ("https://example.org/", "urn:a:b"),
+    "uri-reference": ("/a", "/b/c"),
+    "uri-template": ("/a", "/b/{c}"),
+    "uuid": ("018f2f6a-0000-7000-8000-000000000000", "6f1e7c44-9b52-4f7f-a0c1-d11198d3a26f"),
+}
 _PLAIN = ("a", "")
 # For patterns that cannot be read: one of them may fit.
 _GUESSES = ("A", "0", "1", "aa", "AA", "abc", "ABC", "123", "a1", "A1", "a-b", "a_b", "a b", "a.b", "é", " ", "+1", "-")
@@ -28,13 +42,13 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 def strings(schemas: Sequence[Schema]) -> Iterator[str]:
     formats = [schema["format"] for schema in schemas if schema.get("format") in _FORMATS]
-    yield from (_FORMATS[each] for each in formats)
+    yield from (text for each in formats for text in _FORMATS[each])
     yield from _PLAIN
     patterns = tuple(dict.fromkeys(schema["pattern"] for schema in schemas if "pattern" in schema))
     lengths = tuple(sorted(_lengths(schemas)))
     if patterns:
         yield from matching(patterns, lengths)
-        yield from (*_GUESSES, *_FORMATS.values())
+        yield from (*_GUESSES, *(text for texts in _FORMATS.values() for text in texts))
     yield from ("a" * length for length in lengths)
 
 

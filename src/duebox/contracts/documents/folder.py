@@ -50,7 +50,8 @@ class Folder:
         for name in report.changed:
             if MARK not in _read(self.place / name):
                 raise InvalidContract(
-                    f"{self.place / name} was not written by `duebox docs`; move it away, or write to another folder."
+                    f"{self.place / name} was not written by `duebox events docs`; move it away, or write to another "
+                    "folder."
                 )
         for name in (*report.missing, *report.changed):
             (self.place / name).parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from duebox.contracts.examples import example
 from duebox.contracts.types import EventType
 from duebox.subscribers import Subscriber, receivers_of
 
-MARK = "<!-- Written by `manage.py duebox docs events`. Do not edit: change the event type and run it again. -->"
+MARK = "<!-- Written by `manage.py duebox events docs`. Do not edit: change the event type and run it again. -->"
 
 
 def page(versions: Sequence[EventType]) -> str:
@@ -56,7 +56,10 @@ def _public_facts(versions: Sequence[EventType]) -> Iterator[str]:
 
 
 def _receivers(kind: EventType) -> str:
-    rows = [(code(each.name), code(each.pattern), _about(each)) for each in receivers_of(kind.name)]
+    rows = [
+        (code(each.name), ", ".join(map(code, each.asks_for(kind.name))), _about(each))
+        for each in receivers_of(kind.name)
+    ]
     return table(("Handler", "Asks for", "What it does"), rows) if rows else "No handler of this project."
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from duebox.contracts.compat.words import Schema
 from duebox.contracts.documents.markdown import code, value
-
-DECIMAL = r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$"
+from duebox.contracts.hints import DECIMAL
 
 _NAMES = {
     "string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null",

@@ -14,7 +14,7 @@ from duebox.conf import conf
 from duebox.destinations.configured import subscriptions
 from duebox.destinations.subscription import backend
 from duebox.exceptions import DueboxError
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 
 SHOWN = 5
 _NEEDED = ("secret", "previous_secret", "previous_until", "headers")
@@ -29,7 +29,7 @@ def check_that_endpoints_can_be_read(
     if using not in (databases or ()) or connections[using].vendor != "postgresql" or not _is_served():
         return []
     try:
-        rows = list(Endpoint.objects.using(using).only(*_NEEDED).order_by("pk"))
+        rows = list(WebhookEndpoint.objects.using(using).only(*_NEEDED).order_by("pk"))
     except DatabaseError:
         return []  # another check says what is wrong with the database
     found = list(_unreadable(rows))
@@ -58,7 +58,7 @@ def _is_served() -> bool:
         return False
 
 
-def _unreadable(rows: list[Endpoint]) -> Iterator[str]:
+def _unreadable(rows: list[WebhookEndpoint]) -> Iterator[str]:
     from duebox.destinations.webhooks.vault import readable
 
     now = clock.now()

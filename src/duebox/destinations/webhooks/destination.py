@@ -18,7 +18,7 @@ from duebox.destinations.webhooks.event_types import PUBLIC
 from duebox.destinations.webhooks.guard import Guard
 from duebox.exceptions import InvalidDestination
 from duebox.fact import Fact
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from duebox.outcome import Retry
 from duebox.store import webhooks as store
 
@@ -104,7 +104,7 @@ class Webhooks(Destination):
         with self._lock:
             self._parts.pop(str(key), None)
 
-    def recipient(self, row: Endpoint) -> Recipient:
+    def recipient(self, row: WebhookEndpoint) -> Recipient:
         """The destination of an endpoint, whether it is enabled or not."""
         from duebox.destinations.webhooks.recipient import Recipient
 
@@ -122,10 +122,10 @@ class Webhooks(Destination):
         for key in [key for key, (_, until) in self._parts.items() if now - until >= FORGET_SECONDS]:
             del self._parts[key]
 
-    def _rows(self, keys: list[str]) -> Iterable[Endpoint]:
-        return Endpoint.objects.using(self.using).filter(pk__in=[key for key in keys if _is_uuid(key)])
+    def _rows(self, keys: list[str]) -> Iterable[WebhookEndpoint]:
+        return WebhookEndpoint.objects.using(self.using).filter(pk__in=[key for key in keys if _is_uuid(key)])
 
-    def _made(self, key: str, row: Endpoint | None, before: Recipient | Nobody | None) -> Recipient | Nobody:
+    def _made(self, key: str, row: WebhookEndpoint | None, before: Recipient | Nobody | None) -> Recipient | Nobody:
         from duebox.destinations.webhooks.recipient import Nobody, Recipient
 
         if row is None:

@@ -27,11 +27,11 @@ from duebox.destinations.webhooks.destination import Webhooks
 from duebox.destinations.webhooks.event_types import PUBLIC
 from duebox.destinations.webhooks.keys import new_secret
 from duebox.destinations.webhooks.vault import encrypted, readable, reencrypted
-from duebox.emit import identity
 from duebox.exceptions import DueboxError, InvalidDestination, InvalidEndpoint
 from duebox.fact import Fact, FactRow
+from duebox.identities import identity
 from duebox.ids import uuid7
-from duebox.models import Endpoint, Gate
+from duebox.models import DestinationState, WebhookEndpoint
 from duebox.store import gates
 from duebox.subscribers import OUTSIDE
 
@@ -41,7 +41,7 @@ HIGHEST_RATE = 1_000_000
 
 
 class Created(NamedTuple):
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     secret: str
     """To be shown once."""
 
@@ -74,7 +74,7 @@ def create(
     using: str | None = None,
 ) -> Created:
     """A new endpoint, enabled, and its secret."""
-    row = Endpoint(organization=identity(organization, "organization"), description=description)
+    row = WebhookEndpoint(organization=identity(organization, "organization"), description=description)
     if not row.organization:
         raise InvalidEndpoint("An endpoint belongs to an organization, but none is given; pass its id.")
     _set(row, destination(alias), url=url, types=types, headers=headers or {}, rate=rate)
@@ -88,7 +88,7 @@ def create(
 
 
 def change(
-    endpoint: Endpoint,
+    endpoint: WebhookEndpoint,
     *,
     url: str | None = None,
     types: Iterable[str] | None = None,
@@ -96,7 +96,7 @@ def change(
     headers: Mapping[str, str] | None = None,
     rate: float | None = None,
     alias: str | None = None,
-) -> Endpoint:
+) -> WebhookEndpoint:
     """What is not given stays; `headers={}` and `rate=0` take them away."""
     given = {"url": url, "types": types, "description": description, "headers": headers, "rate": rate}
     changed = [name for name, value in given.items() if value is not None]
@@ -112,13 +112,13 @@ def change(
     return _go_on(endpoint) if moves else endpoint
 
 
-def rotate(endpoint: Endpoint, *, overlap: timedelta = OVERLAP) -> str:
+def rotate(endpoint: WebhookEndpoint, *, overlap: timedelta = OVERLAP) -> str:
     """A new secret, to be shown once. Until the overlap ends the one before signs as well; one before that ends now."""
     if overlap < timedelta():
         raise InvalidEndpoint(f"overlap={overlap!r} lies in the past; give a timedelta of 0 or more.")
     using, secret = _home(endpoint), new_secret()
     with recorded.changing(endpoint, "endpoint.secret_rotated", using) as also:
-        row = Endpoint.objects.using(using).get(pk=endpoint.pk)
+        row = WebhookEndpoint.objects.using(using).get(pk=endpoint.pk)
         also["secret"] = MASK, MASK
         # One that cannot be read would keep the new one from signing.
         endpoint.previous_secret = row.secret if overlap and readable(row.secret) else ""
@@ -128,7 +128,7 @@ def rotate(endpoint: Endpoint, *, overlap: timedelta = OVERLAP) -> str:
     return secret
 
 
-def enable(endpoint: Endpoint) -> Endpoint:
+def enable(endpoint: WebhookEndpoint) -> WebhookEndpoint:
     """From now on; what it missed meanwhile is in the history, as discarded."""
     if endpoint.disabled_at is not None:
         endpoint.enabled_at = clock.now()
@@ -138,14 +138,14 @@ def enable(endpoint: Endpoint) -> Endpoint:
     return _go_on(endpoint)
 
 
-def disable(endpoint: Endpoint, reason: str) -> Endpoint:
+def disable(endpoint: WebhookEndpoint, reason: str) -> WebhookEndpoint:
     """Nothing is sent until it is enabled again."""
     failing.disable(endpoint, reason, _home(endpoint))
     endpoint.refresh_from_db()
     return endpoint
 
 
-def pause(endpoint: Endpoint, note: str = "") -> None:
+def pause(endpoint: WebhookEndpoint, note: str = "") -> None:
     """Its events wait until it is resumed. To miss them instead, disable it."""
     using = _home(endpoint)
     with recorded.changing(endpoint, "endpoint.paused", using, reason=note) as also:
@@ -154,7 +154,7 @@ def pause(endpoint: Endpoint, note: str = "") -> None:
             gates.pause(using, name, note)
 
 
-def resume(endpoint: Endpoint) -> bool:
+def resume(endpoint: WebhookEndpoint) -> bool:
     """Go on, also where it was left alone because it failed; False when it was neither."""
     using = _home(endpoint)
     with recorded.changing(endpoint, "endpoint.resumed", using) as also:
@@ -165,16 +165,16 @@ def resume(endpoint: Endpoint) -> bool:
     return bool(also)
 
 
-def remove(endpoint: Endpoint) -> None:
+def remove(endpoint: WebhookEndpoint) -> None:
     """What is still to be delivered to it is discarded by the worker, which says so in the history."""
     using, key = _home(endpoint), endpoint.pk
     with recorded.changing(endpoint, "endpoint.removed", using):
         endpoint.delete()
         # Were it paused, that would never end.
-        Gate.objects.using(using).filter(name__startswith=OUTSIDE, name__endswith=f"/{key}").delete()
+        DestinationState.objects.using(using).filter(name__startswith=OUTSIDE, name__endswith=f"/{key}").delete()
 
 
-def test(endpoint: Endpoint, *, alias: str | None = None) -> Tried:  # noqa: PT028 - not one of pytest's
+def test(endpoint: WebhookEndpoint, *, alias: str | None = None) -> Tried:  # noqa: PT028 - not one of pytest's
     """Send an event of the type duebox.webhook.test now, as any other is sent, also to an endpoint that is disabled."""
     started, answer, error = time.perf_counter(), None, ""
     try:
@@ -191,9 +191,9 @@ test.__test__ = False  # type: ignore[attr-defined]  # pytest collects what begi
 def reencrypt(using: str | None = None) -> int:
     """Everything under the newest key; gives how many endpoints."""
     done = 0
-    for row in Endpoint.objects.using(using or conf().DATABASE).order_by("pk").iterator():
+    for row in WebhookEndpoint.objects.using(using or conf().DATABASE).order_by("pk").iterator():
         with transaction.atomic(using=row._state.db):
-            locked = Endpoint.objects.using(row._state.db).select_for_update().get(pk=row.pk)
+            locked = WebhookEndpoint.objects.using(row._state.db).select_for_update().get(pk=row.pk)
             for name in ("secret", "previous_secret", "headers"):
                 setattr(locked, name, reencrypted(getattr(locked, name)))
             _saved(locked, "secret", "previous_secret", "headers")
@@ -202,7 +202,7 @@ def reencrypt(using: str | None = None) -> int:
 
 
 def _set(
-    row: Endpoint,
+    row: WebhookEndpoint,
     whole: Webhooks,
     *,
     url: str | None,
@@ -225,7 +225,7 @@ def _set(
         row.rate = rate or None
 
 
-def _go_on(row: Endpoint) -> Endpoint:
+def _go_on(row: WebhookEndpoint) -> WebhookEndpoint:
     """Leave it alone no longer for what was before. What people have paused stays so."""
     for name in _gates(row):
         if not _is_paused(name, _home(row)):
@@ -233,12 +233,12 @@ def _go_on(row: Endpoint) -> Endpoint:
     return row
 
 
-def _gates(row: Endpoint) -> list[str]:
+def _gates(row: WebhookEndpoint) -> list[str]:
     return [f"{each.name}/{row.pk}" for each in _serving()]
 
 
 def _is_paused(name: str, using: str) -> bool:
-    return Gate.objects.using(using).filter(name=name, paused_at__isnull=False).exists()
+    return DestinationState.objects.using(using).filter(name=name, paused_at__isnull=False).exists()
 
 
 def _refuse_address(whole: Webhooks, url: str) -> None:
@@ -267,19 +267,19 @@ def _serving() -> list[Subscription]:
     return [each for each in subscriptions().values() if issubclass(backend(each.entry), Webhooks)]
 
 
-def _test_event(endpoint: Endpoint) -> Fact:
+def _test_event(endpoint: WebhookEndpoint) -> Fact:
     new = str(uuid7())
     row = FactRow(
         id=new, type=PUBLIC + TEST, version=1, occurred=time.time(), aggregate_type="endpoint",
-        aggregate_id=str(endpoint.pk), organization=endpoint.organization, correlation=new, causation=None, actor="",
+        aggregate_id=str(endpoint.pk), organization=endpoint.organization, correlation=new, causation=None, actor=None,
         producer=conf().PRODUCER, key=None, data=json.dumps({"endpoint": str(endpoint.pk)}), metadata="{}",
     )  # fmt: skip
     return Fact(row)
 
 
-def _saved(row: Endpoint, *fields: str) -> None:
+def _saved(row: WebhookEndpoint, *fields: str) -> None:
     row.save(using=_home(row), update_fields=fields)
 
 
-def _home(row: Endpoint) -> str:
+def _home(row: WebhookEndpoint) -> str:
     return row._state.db or conf().DATABASE

@@ -14,7 +14,7 @@ from typing import Any
 from duebox import clock
 from duebox.destinations.webhooks import recorded
 from duebox.emit import emit
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from duebox.promise import Own
 from duebox.store import webhooks as store
 from duebox.store.brief import Busy, brief
@@ -22,7 +22,7 @@ from duebox.store.brief import Busy, brief
 WARNED_AT = (50, 70, 90)
 
 
-def warn(row: Endpoint, since: datetime, days: float, using: str, warned: set[str]) -> None:
+def warn(row: WebhookEndpoint, since: datetime, days: float, using: str, warned: set[str]) -> None:
     """Say so as often as there is something new to say; `warned` keeps from asking the database each time."""
     if row.disabled_at is not None or not days:
         return
@@ -39,7 +39,7 @@ def warn(row: Endpoint, since: datetime, days: float, using: str, warned: set[st
             warned.add(key)
 
 
-def give_up(row: Endpoint, reason: str, using: str, **known: str) -> bool:
+def give_up(row: WebhookEndpoint, reason: str, using: str, **known: str) -> bool:
     """As a worker does it: False where somebody holds the endpoint, or the log, for longer than it can wait. The next
     failure tries again."""
     try:
@@ -50,7 +50,7 @@ def give_up(row: Endpoint, reason: str, using: str, **known: str) -> bool:
     return True
 
 
-def disable(row: Endpoint, reason: str, using: str, **told: Any) -> bool:
+def disable(row: WebhookEndpoint, reason: str, using: str, **told: Any) -> bool:
     """False when somebody else was faster."""
     with recorded.changing(row, "endpoint.disabled", using, reason=reason, **told):
         done = store.disable(using, row.pk, reason)
@@ -59,7 +59,7 @@ def disable(row: Endpoint, reason: str, using: str, **told: Any) -> bool:
     return done
 
 
-def _emit(type: str, row: Endpoint, data: dict[str, Any], using: str, key: str | None = None) -> None:
+def _emit(type: str, row: WebhookEndpoint, data: dict[str, Any], using: str, key: str | None = None) -> None:
     # The host alone: the path of a URL may be a secret.
     told = {"endpoint": str(row.pk), "host": row.host, "description": row.description, **data}
     emit(
@@ -67,7 +67,7 @@ def _emit(type: str, row: Endpoint, data: dict[str, Any], using: str, key: str |
         told,
         about=("endpoint", row.pk),
         organization=row.organization,
-        key=key,
+        idempotency_key=key,
         on_conflict="first",
         using=using,
     )

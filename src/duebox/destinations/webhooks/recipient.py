@@ -25,7 +25,7 @@ from duebox.destinations.webhooks.message import Stationery, stationery
 from duebox.destinations.webhooks.vault import decrypted
 from duebox.exceptions import DueboxError, Refused, Throttled, Undelivered
 from duebox.fact import Fact
-from duebox.models import Endpoint
+from duebox.models import WebhookEndpoint
 from duebox.origins import entered
 from duebox.outcome import Discard
 from duebox.store import gates
@@ -44,7 +44,7 @@ them is tried so often."""
 class Recipient(Destination):
     """What a row of endpoints says, made ready to send. A changed row makes another one."""
 
-    def __init__(self, whole: Webhooks, row: Endpoint, terms: Terms) -> None:
+    def __init__(self, whole: Webhooks, row: WebhookEndpoint, terms: Terms) -> None:
         super().__init__(f"{whole.alias}/{row.pk}")
         self.row = row
         self.terms = replace(terms, rate=row.rate) if row.rate else terms
@@ -58,7 +58,7 @@ class Recipient(Destination):
             self._ready = Throttled(str(error), seconds=OUR_FAULT_SECONDS)
         self._warned: set[str] = set()
 
-    def is_for(self, row: Endpoint) -> bool:
+    def is_for(self, row: WebhookEndpoint) -> bool:
         """Whether this is what the row would be made into. A secret that has run out no longer signs."""
         return self._signs == _live_secrets(row) and all(
             getattr(row, field.attname) == getattr(self.row, field.attname) for field in row._meta.concrete_fields
@@ -118,7 +118,7 @@ class Recipient(Destination):
             self._whole.forget(self.row.pk)
 
 
-def _live_secrets(row: Endpoint) -> list[str]:
+def _live_secrets(row: WebhookEndpoint) -> list[str]:
     """Encrypted, the newest first."""
     older = row.previous_secret if row.previous_until and row.previous_until > clock.now() else ""
     return [row.secret, *([older] if older else [])]

@@ -20,32 +20,33 @@ from duebox.auditing.record import audit
 from duebox.auditing.values import MASK, keyed, plain
 from duebox.destinations.webhooks.vault import decrypted
 from duebox.exceptions import InvalidSecret
-from duebox.models import Endpoint
+from duebox.fact import Actor
+from duebox.models import WebhookEndpoint
 
-WORKER = "duebox.worker"
+WORKER = Actor("system", "duebox.worker")
 """Who did it, where nobody asked for it."""
 
 
-def created(row: Endpoint, using: str) -> None:
+def created(row: WebhookEndpoint, using: str) -> None:
     """Belongs into the transaction that has stored it."""
     _record("endpoint.created", None, row, using, also={"secret": (None, MASK)})
 
 
 @contextmanager
 def changing(
-    row: Endpoint,
+    row: WebhookEndpoint,
     action: str,
     using: str,
     *,
     reason: str = "",
-    actor: str | None = None,
+    actor: Actor | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Pair]]:
     """What is done to an endpoint in this block, and the entry about it, are one transaction. Nobody else changes the
     row meanwhile. Gives a dict for changes that the row does not show; where nothing differs there is no entry."""
-    rows = Endpoint.objects.using(using).filter(pk=row.pk)
+    rows = WebhookEndpoint.objects.using(using).filter(pk=row.pk)
 
-    def read(*, skip_locked: bool) -> list[Endpoint]:
+    def read(*, skip_locked: bool) -> list[WebhookEndpoint]:
         return list(rows.select_for_update(no_key=True, skip_locked=skip_locked))
 
     with transaction.atomic(using=using):
@@ -57,7 +58,13 @@ def changing(
 
 
 def _record(
-    action: str, before: Endpoint | None, after: Endpoint | None, using: str, *, also: Mapping[str, Pair], **told: Any
+    action: str,
+    before: WebhookEndpoint | None,
+    after: WebhookEndpoint | None,
+    using: str,
+    *,
+    also: Mapping[str, Pair],
+    **told: Any,
 ) -> None:
     row = after or before
     changes = {**difference(_seen(before) if before else None, _seen(after) if after else None), **also}
@@ -65,7 +72,7 @@ def _record(
         audit(action, row, changes=changes, organization=row.organization, using=using, **told)
 
 
-def _seen(row: Endpoint) -> dict[str, Any]:
+def _seen(row: WebhookEndpoint) -> dict[str, Any]:
     """Of a URL the host, since its path may be a secret. Whether the rest is another one can be told by a hash."""
     return {
         "host": row.host,
@@ -79,7 +86,7 @@ def _seen(row: Endpoint) -> dict[str, Any]:
     }
 
 
-def _headers(row: Endpoint) -> dict[str, str | None] | str:
+def _headers(row: WebhookEndpoint) -> dict[str, str | None] | str:
     try:
         headers = json.loads(decrypted(row.headers) or "{}")
     except InvalidSecret:  # who has lost the key gives them new ones

@@ -1,80 +1,83 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from duebox.entrypoints import (
-    alive,
     audit,
-    cdc,
-    dead,
+    deliveries,
     destinations,
     documents,
     endpoints,
+    health,
     plan,
     preview,
-    redrive,
     replay,
     routes,
+    schedules,
     schemas,
     sql,
-    streams,
+    status,
     sweep,
     worker,
 )
-from duebox.entrypoints.errors import plain_errors
+from duebox.entrypoints.errors import PlainCommand
+from duebox.entrypoints.terminal import operator_actor
+from duebox.entrypoints.verbs import Group, Verb, add_verbs, overview
+from duebox.origins import bound
 
-
-class Verb(NamedTuple):
-    run: Callable[[BaseCommand, dict[str, Any]], None]
-    add_options: Callable[[CommandParser], None]
-
-
-VERBS = {
+RUNNING = {
     "worker": Verb(worker.worker, worker.add_worker_options),
     "once": Verb(worker.once, worker.add_once_options),
-    "alive": Verb(alive.alive, alive.add_alive_options),
+    "status": Verb(status.status, status.add_status_options),
+    "health": Verb(health.health, health.add_health_options),
     "preview": Verb(preview.preview, preview.add_preview_options),
     "plan": Verb(plan.plan, plan.add_plan_options),
     "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
-    "routes": Verb(routes.routes, routes.add_routes_options),
-    "destinations": Verb(destinations.destinations, destinations.add_destinations_options),
-    "pause": Verb(destinations.pause, destinations.add_pause_options),
-    "resume": Verb(destinations.resume, destinations.add_resume_options),
-    "dead": Verb(dead.dead, dead.add_dead_options),
-    "redrive": Verb(redrive.redrive, redrive.add_redrive_options),
-    "park": Verb(redrive.park, redrive.add_park_options),
-    "discard": Verb(redrive.discard, redrive.add_discard_options),
-    "streams": Verb(streams.streams, streams.add_streams_options),
-    "replay": Verb(replay.replay, replay.add_replay_options),
-    "schemas": Verb(schemas.schemas, schemas.add_schemas_options),
-    "docs": Verb(documents.documents, documents.add_documents_options),
-    "audit": Verb(audit.audit, audit.add_audit_options),
-    "endpoints": Verb(endpoints.endpoints, endpoints.add_endpoints_options),
-    "cdc": Verb(cdc.cdc, cdc.add_cdc_options),
-    "sql": Verb(sql.sql, sql.add_sql_options),
+}
+GROUPS = {
+    "events": Group(
+        "Events",
+        "See who receives an event, send events again, and write documents of their types.",
+        {
+            "routes": Verb(routes.routes, routes.add_routes_options),
+            "replay": replay.REPLAY,
+            "docs": Verb(documents.documents, documents.add_documents_options),
+        },
+    ),
+    "schedules": schedules.SCHEDULES,
+    "deliveries": deliveries.DELIVERIES,
+    "destinations": destinations.DESTINATIONS,
+    "endpoints": endpoints.WEBHOOK_ENDPOINTS,
+    "schemas": schemas.SCHEMAS,
+    "audit": audit.AUDIT,
+    "sql": sql.SQL,
 }
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Run and look after Duebox."
+    missing_args_message = "Name a command; `manage.py duebox --help` lists them."
 
     def add_arguments(self, parser: CommandParser) -> None:
         of_django = [action for action in parser._actions if action.option_strings and action.dest != "help"]
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(VERBS))
-        for name, verb in VERBS.items():
-            text = verb.run.__doc__
-            # No abbreviations: the supervisor must recognise --processes to leave it out for its children.
-            verb.add_options(verbs.add_parser(name, help=text, description=text, allow_abbrev=False))
+        parser.usage = "%(prog)s COMMAND ..."
+        parser.description = f"{self.help} `%(prog)s COMMAND --help` explains one.\n\n{overview(RUNNING, GROUPS)}"
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        for action in of_django:
+            action.help = argparse.SUPPRESS  # each command of Django has them, and `manage.py help` explains them
+        add_verbs(parser, {**RUNNING, **GROUPS}, dest="verb", listed=False)
         _let_follow(parser, of_django)
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        with plain_errors():
-            VERBS[options["verb"]].run(self, options)
+    def run(self, options: dict[str, Any]) -> None:
+        # Who changes something by a command stands in the audit log as its actor.
+        with bound(actor=operator_actor()) if options["verb"] in GROUPS else nullcontext():
+            options["run"](self, options)
 
 
 def _let_follow(parser: argparse.ArgumentParser, options: Sequence[argparse.Action]) -> None:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from duebox.entrypoints import worker
-from duebox.entrypoints.errors import plain_errors
+from duebox.entrypoints.errors import PlainCommand
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Deliver events: once, or again and again with --poll-interval. `duebox worker` and `duebox once` do more."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -19,8 +19,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--batch-size", type=worker.positive, help="deliveries per claim (DUEBOX['BATCH_SIZE'])")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def run(self, options: dict[str, Any]) -> None:
         chosen = {**options, "database": None, "threads": None, "processes": 1, "only": [], "json": False}
         run = worker.once if options["once"] else worker.worker
-        with plain_errors():
-            run(self, chosen)
+        run(self, chosen)

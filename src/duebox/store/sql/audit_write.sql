@@ -4,7 +4,7 @@ WITH added AS (
         id, organization, sequence, recorded_at, action, entity_type, entity_id, actor, impersonator,
         correlation_id, ip, user_agent, changes, metadata, previous_hash, hash
     )
-    SELECT id, organization, sequence, recorded_at, action, entity_type, entity_id, actor, impersonator,
+    SELECT id, organization, sequence, recorded_at, action, entity_type, entity_id, actor::jsonb, impersonator::jsonb,
            correlation_id, ip, user_agent, changes::jsonb, metadata::jsonb,
            decode(previous_hash, 'hex'), decode(hash, 'hex')
     FROM unnest(

@@ -1,5 +1,6 @@
 -- Store events with their deliveries and wake a sleeping worker, in one round trip.
--- An event whose (type, key) exists already is left out, and so are its public twin and its deliveries.
+-- An event whose (type, key) exists already is left out, and so are its public twin and its deliveries. A public twin
+-- that is given without its event belongs to one that was stored before.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(id)s::uuid[], %(type)s::text[], %(version)s::smallint[], %(occurred)s::float8[],
@@ -16,7 +17,7 @@ WITH given AS MATERIALIZED (
         correlation_id, causation_id, actor, producer, idempotency_key, data, metadata
     )
     SELECT id, type, version, to_timestamp(occurred), aggregate_type, aggregate_id, organization,
-           correlation, causation, actor, producer, key, data::jsonb, metadata::jsonb
+           correlation, causation, actor::jsonb, producer, key, data::jsonb, metadata::jsonb
     FROM given
     WHERE NOT starts_with(type, 'public.')
     ORDER BY type, key, position -- so that two callers with keys in common do not deadlock, and the first one wins
@@ -28,9 +29,10 @@ WITH given AS MATERIALIZED (
         correlation_id, causation_id, actor, producer, data, metadata
     )
     SELECT given.id, type, version, to_timestamp(occurred), aggregate_type, aggregate_id, organization,
-           correlation, causation, actor, producer, data::jsonb, metadata::jsonb
-    FROM given JOIN fact ON fact.id = given.causation
+           correlation, causation, actor::jsonb, producer, data::jsonb, metadata::jsonb
+    FROM given
     WHERE starts_with(type, 'public.')
+      AND (causation IN (SELECT id FROM fact) OR causation NOT IN (SELECT id FROM given))
     ORDER BY position
     RETURNING id
 ), stored AS (

@@ -1,5 +1,5 @@
 -- Nothing but failures since then. What was before a gap longer than any wait between two tries says nothing about now.
-INSERT INTO duebox_gate AS gate (name, failing_since, failed_at, error)
+INSERT INTO duebox_destination_state AS gate (name, failing_since, failed_at, error)
 VALUES (%(name)s, statement_timestamp(), statement_timestamp(), %(error)s)
 ON CONFLICT (name) DO UPDATE
 SET failing_since = CASE

@@ -7,7 +7,7 @@ SELECT gate.name,
        )::float8,
        extract(epoch FROM statement_timestamp())::float8
 FROM unnest(%(name)s::text[], %(rate)s::float8[], %(bucket)s::float8[]) AS given (name, rate, bucket)
-JOIN duebox_gate gate ON gate.name = given.name
+JOIN duebox_destination_state gate ON gate.name = given.name
 WHERE gate.tokens IS NOT NULL
 ORDER BY gate.name
 FOR UPDATE OF gate SKIP LOCKED

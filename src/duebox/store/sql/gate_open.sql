@@ -1,6 +1,6 @@
 -- Leave a destination alone for a while. It is opened once: workers that find out at the same time do not count twice,
 -- and one that asked to be left alone longer is.
-INSERT INTO duebox_gate AS gate (name, open_until, opened, failing_since, error)
+INSERT INTO duebox_destination_state AS gate (name, open_until, opened, failing_since, error)
 VALUES (
     %(name)s, statement_timestamp() + %(pause)s * interval '1 second', %(counts)s, statement_timestamp(), %(error)s
 )

@@ -5,4 +5,4 @@ SELECT name, mode,
     extract(epoch FROM expires_at - statement_timestamp())::float8
 FROM duebox_worker
 WHERE starts_with(name, %(host)s || ':')
-ORDER BY id
+ORDER BY started_at, id

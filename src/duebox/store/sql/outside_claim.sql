@@ -37,7 +37,7 @@ WITH holder AS MATERIALIZED (
 )
 SELECT c.id, c.subscriber, c.stream, c.attempt, c.rescues, date_part('epoch', c.due_at),
        e.id::text, e.type, e.version, date_part('epoch', e.occurred_at), e.aggregate_type, e.aggregate_id,
-       e.organization, e.correlation_id, e.causation_id::text, e.actor, e.producer, e.idempotency_key,
+       e.organization, e.correlation_id, e.causation_id::text, e.actor::text, e.producer, e.idempotency_key,
        e.data::text, e.metadata::text
 FROM claimed c LEFT JOIN duebox_event e ON e.id = c.event_id
 UNION ALL

@@ -25,7 +25,7 @@ CROSS JOIN LATERAL (
     WHERE d.status = 'pending' AND d.subscriber LIKE 'to:%%' AND d.subscriber = named.subscriber AND d.lease IS NULL
     ORDER BY d.due_at, d.id LIMIT 1
 ) first
-LEFT JOIN duebox_gate gate ON gate.name = named.subscriber
+LEFT JOIN duebox_destination_state gate ON gate.name = named.subscriber
 -- Who pauses `to:hooks` means all of `to:hooks/...`.
-LEFT JOIN duebox_gate whole ON whole.name = split_part(named.subscriber, '/', 1)
+LEFT JOIN duebox_destination_state whole ON whole.name = split_part(named.subscriber, '/', 1)
 WHERE named.subscriber IS NOT NULL

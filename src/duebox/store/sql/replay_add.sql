@@ -20,6 +20,6 @@ WITH given AS (
     -- What a task reported of the earlier delivery says nothing about this one.
     DELETE FROM duebox_handover h USING added WHERE h.subscriber = added.subscriber AND h.event_id = added.event_id
 ), woken AS (
-    SELECT pg_notify('duebox', '') WHERE EXISTS (SELECT FROM added)
+    SELECT pg_notify('duebox', 'later') WHERE EXISTS (SELECT FROM added)
 )
 SELECT id, (SELECT count(*) FROM woken) FROM added ORDER BY id

@@ -21,7 +21,7 @@ WITH page AS MATERIALIZED (
     WHERE event_id = ANY(ARRAY(SELECT id FROM page)) AND subscriber = ANY(%(names)s::text[])
 )
 SELECT page.id::text, type, version, occurred, aggregate_type, aggregate_id, organization, correlation_id,
-       causation_id::text, actor, producer, idempotency_key, data, metadata,
+       causation_id::text, actor::text, producer, idempotency_key, data, metadata,
        there.event_id IS NOT NULL, known.event_id IS NOT NULL
 FROM page LEFT JOIN there ON there.event_id = page.id LEFT JOIN known ON known.event_id = page.id
 ORDER BY page.id

@@ -3,6 +3,7 @@
 WITH advanced AS (
     UPDATE duebox_schedule AS s
     SET status = given.status,
+        opt_out = CASE WHEN given.status IN ('scheduled', 'paused') THEN '' ELSE s.opt_out END,
         due_at = given.due_at,
         occurrence = given.occurrence,
         local_time = given.local_time,
@@ -23,7 +24,7 @@ WITH advanced AS (
     WHERE s.id = given.id AND s.revision = given.revision
     RETURNING s.id, s.due_at
 ), woken AS (
-    SELECT pg_notify('duebox', '')
+    SELECT pg_notify('duebox', 'schedules')
     WHERE EXISTS (
             SELECT FROM advanced
             WHERE due_at < coalesce(%(now)s::timestamptz, statement_timestamp()) + %(near)s * interval '1 second'

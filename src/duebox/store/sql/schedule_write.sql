@@ -7,8 +7,8 @@ WITH written AS (
         created_at, updated_at
     )
     SELECT key, plan, status, due_at, occurrence, local_time, marks, remaining, zone, zone_rules, tz_release,
-           intent::jsonb, type, version, aggregate_type, aggregate_id, organization, correlation_id, actor, data::jsonb,
-           metadata::jsonb, coalesce(%(now)s::timestamptz, statement_timestamp()),
+           intent::jsonb, type, version, aggregate_type, aggregate_id, organization, correlation_id, actor::jsonb,
+           data::jsonb, metadata::jsonb, coalesce(%(now)s::timestamptz, statement_timestamp()),
            coalesce(%(now)s::timestamptz, statement_timestamp())
     FROM unnest(
         %(key)s::text[], %(plan)s::text[], %(status)s::text[], %(due_at)s::timestamptz[], %(occurrence)s::text[],
@@ -22,7 +22,7 @@ WITH written AS (
     )
     ORDER BY key -- so that two callers with keys in common do not deadlock
     ON CONFLICT (key) DO UPDATE SET
-        plan = excluded.plan, status = excluded.status, due_at = excluded.due_at, occurrence = excluded.occurrence,
+        plan = excluded.plan, status = excluded.status, opt_out = '', due_at = excluded.due_at, occurrence = excluded.occurrence,
         local_time = excluded.local_time, marks = excluded.marks, remaining = excluded.remaining, zone = excluded.zone,
         zone_rules = excluded.zone_rules, tz_release = excluded.tz_release, intent = excluded.intent,
         type = excluded.type, version = excluded.version, aggregate_type = excluded.aggregate_type,
@@ -31,7 +31,7 @@ WITH written AS (
         metadata = excluded.metadata, revision = s.revision + 1, updated_at = excluded.updated_at
     RETURNING due_at
 ), woken AS (
-    SELECT pg_notify('duebox', '')
+    SELECT pg_notify('duebox', 'schedules')
     WHERE EXISTS (
             SELECT FROM written
             WHERE due_at < coalesce(%(now)s::timestamptz, statement_timestamp()) + %(near)s * interval '1 second'

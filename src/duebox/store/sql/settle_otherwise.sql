@@ -1,4 +1,4 @@
--- Retried, snoozed or dead: the delivery stays, with its next fate. Discarded, or delivered with something to
+-- Retried, snoozed or dead: the delivery stays, with its next fate. Discarded, expired, or delivered with something to
 -- remember: it goes. The history gets a line each.
 -- Only what the lease still owns is touched; the ids that were are returned.
 WITH ended AS (
@@ -33,18 +33,20 @@ WITH ended AS (
             coalesce(%(now)s::timestamptz, statement_timestamp()) + mine.after * interval '1 second'
         ))
     FROM mine
-    WHERE d.id = mine.id AND mine.outcome NOT IN ('discarded', 'delivered')
+    WHERE d.id = mine.id AND mine.outcome NOT IN ('discarded', 'delivered', 'expired')
 ), gone AS (
     DELETE FROM duebox_delivery d
     USING mine
-    WHERE d.id = mine.id AND mine.outcome IN ('discarded', 'delivered')
+    WHERE d.id = mine.id AND mine.outcome IN ('discarded', 'delivered', 'expired')
 ), told AS (
     INSERT INTO duebox_attempt (
         event_id, delivery_id, subscriber, number, outcome, due_at, started_at, settled_at, took_ms, lease, note, status
     )
-    SELECT mine.event_id, mine.id, mine.subscriber, mine.number, mine.outcome, mine.due_at,
-           to_timestamp(mine.started), coalesce(%(now)s::timestamptz, statement_timestamp()), mine.took_ms, %(lease)s, mine.note,
-           mine.status
+    -- What has expired was not started, and its number is that of the last attempt.
+    SELECT mine.event_id, mine.id, mine.subscriber, mine.number - (mine.outcome = 'expired')::int, mine.outcome,
+           mine.due_at, CASE WHEN mine.outcome <> 'expired' THEN to_timestamp(mine.started) END,
+           coalesce(%(now)s::timestamptz, statement_timestamp()),
+           CASE WHEN mine.outcome <> 'expired' THEN mine.took_ms END, %(lease)s, mine.note, mine.status
     FROM mine
     RETURNING delivery_id
 )

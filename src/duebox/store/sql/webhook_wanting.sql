@@ -1,5 +1,5 @@
 -- How many enabled endpoints want a public event; compared as duebox_fan_out of migration 0006 does.
-SELECT count(*) FROM duebox_endpoint endpoint
+SELECT count(*) FROM duebox_webhook_endpoint endpoint
 WHERE endpoint.disabled_at IS NULL
   AND (%(organization)s::text IS NULL OR endpoint.organization = %(organization)s)
   AND EXISTS (

@@ -49,6 +49,10 @@ class Cron(WallRule):
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.expression, str):
+            raise InvalidRule(
+                f"Cron expression {self.expression!r} is not a text; write five fields, as in cron('30 9 * * MON-FRI')."
+            )
         text = " ".join(self.expression.split())
         text = MACROS.get(text.casefold(), text)
         _check(text)
@@ -91,7 +95,8 @@ def _check(expression: str) -> None:
         )
     try:
         first = next(iter(CronSim(expression, _ANY_DAY)), None)
-    except CronSimError as error:
-        raise InvalidRule(f"Cron expression {expression!r} is wrong: {error}; correct that field.") from None
+    except (CronSimError, ValueError) as error:  # ValueError: a number of more digits than Python reads
+        shown = expression if len(expression) <= 100 else f"{expression[:100]}..."
+        raise InvalidRule(f"Cron expression {shown!r} is wrong: {error}; correct that field.") from None
     if first is None:
         raise InvalidRule(f"Cron expression {expression!r} never matches a date; correct its day or month.")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from duebox.when.errors import InvalidRule
 from duebox.when.occurrence import Nominal
 from duebox.when.rules.base import WallRule
-from duebox.when.times import LAST_YEAR, day, times_of_day
+from duebox.when.times import LAST_DAY, day, times_of_day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class Daily(WallRule):
         first = self.since.toordinal() if self.since else 1
         number = max(first, after.toordinal())
         number += (first - number) % self.every
-        while (today := date.fromordinal(number)).year <= LAST_YEAR:
-            yield from on_day(today, self.at, after)
+        while number <= LAST_DAY:  # `date` itself ends a year later, and a long step may pass that
+            yield from on_day(date.fromordinal(number), self.at, after)
             number += self.every
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def on_day(today: date, at: tuple[time, ...], after: datetime) -> Iterator[Nomin
 
 def check_step(every: int, since: date | None, unit: str) -> None:
     """Refuse a step that is no step, or that has nothing to count from."""
-    if every < 1:
-        raise InvalidRule(f"every={every!r} {unit}s is no step; use 1 or more.")
+    if not isinstance(every, int) or every < 1:
+        raise InvalidRule(f"every={every!r} {unit}s is no step; use a whole number from 1.")
     if every > 1 and since is None:
         raise InvalidRule(f"every={every} {unit}s has no day to count from; add since=date(...).")
 

@@ -30,7 +30,7 @@ class Monthly(WallRule):
     def __post_init__(self) -> None:
         check_step(self.every, self.since, "month")
         object.__setattr__(self, "leap", choose(Leap, self.leap))
-        if not 1 <= abs(self.day) <= 31:
+        if not isinstance(self.day, int) or not 1 <= abs(self.day) <= 31:
             raise InvalidRule(f"Day {self.day!r} of the month does not exist; use 1 to 31, or -1 for the last.")
         if self.leap is Leap.OMIT and not _ever(self.day, self.every, self.since):
             raise InvalidRule(f"Day {self.day} never comes every {self.every} months; use another leap policy.")

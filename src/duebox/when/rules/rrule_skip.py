@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, time
+from datetime import date, datetime
 from itertools import product
 
 from duebox.when.occurrence import Moved, Nominal
 from duebox.when.policy import Leap
 from duebox.when.rules.leap import date_in_month
+from duebox.when.rules.rrule_near import times_of_day
 from duebox.when.rules.rrule_text import Parts
 from duebox.when.rules.weekdays import CODES
 from duebox.when.times import LAST_YEAR
@@ -23,7 +24,7 @@ def can_miss(parts: Parts) -> bool:
 
 def expand(parts: Parts, start: datetime, leap: Leap, after: datetime) -> Iterator[Nominal]:
     """The rule's local times after a local time, missing dates moved."""
-    times = _times(parts, start)
+    times = times_of_day(parts, start)
     last = max(after, start.replace(microsecond=0) - datetime.resolution)
     for months in _periods(parts, start, after):
         dates = _dates(parts, start, leap, months)
@@ -64,13 +65,6 @@ def _dates(parts: Parts, start: datetime, leap: Leap, months: list[tuple[int, in
 
 def _implied(parts: Parts) -> bool:
     return parts.freq == "YEARLY" and "BYMONTHDAY" not in parts.by
-
-
-def _times(parts: Parts, start: datetime) -> list[time]:
-    hours = parts.numbers("BYHOUR") or (start.hour,)
-    minutes = parts.numbers("BYMINUTE") or (start.minute,)
-    seconds = parts.numbers("BYSECOND") or (start.second,)
-    return sorted({time(*one) for one in product(hours, minutes, seconds)})
 
 
 def _at_positions(instances: list[tuple[datetime, bool]], positions: tuple[int, ...]) -> list[tuple[datetime, bool]]:

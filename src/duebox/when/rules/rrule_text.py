@@ -10,7 +10,7 @@ from functools import lru_cache
 from duebox.when.errors import InvalidRule
 from duebox.when.policy import Leap, choose
 from duebox.when.rules.weekdays import CODES
-from duebox.when.times import read
+from duebox.when.times import LAST_YEAR, read
 
 WALL_FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
 ELAPSED_FREQUENCIES = ("HOURLY", "MINUTELY")
@@ -27,6 +27,8 @@ _RANGES = {
     "BYSETPOS": (1, 366, True),
 }
 _PARTS = {*_RANGES, "FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", "RSCALE", "SKIP"}
+_LARGEST = {"INTERVAL": 1_000_000, "COUNT": 1_000_000_000}
+_NATURAL = re.compile(r"[0-9]{1,12}")
 _DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
 
 
@@ -46,9 +48,9 @@ class Parts:
         """The numbers of one BY part; none if it is absent."""
         return tuple(int(value) for value in self.by.get(name, ()))
 
-    def endless(self) -> str:
-        """The rule text without its limits and without what only RFC 7529 knows."""
-        by = (f"{name}={','.join(values)}" for name, values in self.by.items())
+    def endless(self, without: tuple[str, ...] = ()) -> str:
+        """The rule text without its limits, without these parts and without what only RFC 7529 knows."""
+        by = (f"{name}={','.join(values)}" for name, values in self.by.items() if name not in without)
         return ";".join([f"FREQ={self.freq}", f"INTERVAL={self.interval}", *by])
 
 
@@ -62,14 +64,18 @@ def parse(text: str) -> Parts:
     if given.get("RSCALE", "GREGORIAN") != "GREGORIAN":
         raise InvalidRule(f"Calendar RSCALE={given['RSCALE']} is not offered; use RSCALE=GREGORIAN.")
     until = given.get("UNTIL")
+    last = None if until is None else read(until, "UNTIL")
+    by = {name: _values(name, value) for name, value in given.items() if name.startswith("BY") or name == "WKST"}
+    _check_weekday_numbers(freq, by)
     return Parts(
         freq=freq,
         interval=_natural(given.get("INTERVAL", "1"), "INTERVAL"),
         count=_natural(given["COUNT"], "COUNT") if "COUNT" in given else None,
-        until=None if until is None else read(until, "UNTIL"),
+        # 99991231T235959Z is a common way to write "without an end".
+        until=None if last is None or last.year >= LAST_YEAR else last,
         until_is_day=until is not None and "T" not in until,
         leap=choose(Leap, given["SKIP"].lower()) if "SKIP" in given else None,
-        by={name: _values(name, value) for name, value in given.items() if name.startswith("BY") or name == "WKST"},
+        by=by,
     )
 
 
@@ -102,9 +108,22 @@ def _frequency(text: str, given: dict[str, str]) -> str:
 
 
 def _natural(value: str, name: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise InvalidRule(f"{name}={value} is no count; use a whole number from 1.")
+    if not _NATURAL.fullmatch(value) or not 1 <= int(value) <= _LARGEST[name]:
+        raise InvalidRule(f"{name}={value[:20]} is out of range; use a whole number from 1 to {_LARGEST[name]}.")
     return int(value)
+
+
+def _check_weekday_numbers(freq: str, by: dict[str, tuple[str, ...]]) -> None:
+    """The 20th Monday exists in a year, not in a month; and a day or week has no second Monday."""
+    if freq == "MONTHLY" or (freq == "YEARLY" and "BYMONTH" in by):
+        largest = 5
+    else:
+        largest = 53 if freq == "YEARLY" and "BYWEEKNO" not in by else 0
+    for value in by.get("BYDAY", ()):
+        number = abs(int(value[:-2] or 0))
+        if number > largest and (largest or freq in WALL_FREQUENCIES):
+            allowed = f"use numbers from 1 to {largest}" if largest else f"leave the number out: BYDAY={value[-2:]}"
+            raise InvalidRule(f"BYDAY={value} does not exist with FREQ={freq}; {allowed}.")
 
 
 def _values(name: str, text: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from duebox.when.occurrence import Nominal
 from duebox.when.rules.base import WallRule
 from duebox.when.rules.daily import check_step, on_day, read_step, write_step
 from duebox.when.rules.weekdays import CODES, weekday_set
-from duebox.when.times import LAST_YEAR, day, times_of_day
+from duebox.when.times import LAST_DAY, day, times_of_day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Weekly(WallRule):
         week = max(first, _week(after.date()))
         week += (first - week) % self.every
         # Day 1 of Python's calendar is a Monday.
-        while date.fromordinal(week * 7 + 1).year <= LAST_YEAR:
+        while week * 7 + 1 <= LAST_DAY:
             for number in self.days:
                 today = date.fromordinal(week * 7 + 1 + number)
                 if self.since is None or today >= self.since:

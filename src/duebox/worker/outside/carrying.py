@@ -13,7 +13,7 @@ from duebox.outcome import Dead, Delivered, Discard, Outcome, Retried, Snooze
 from duebox.store.deliveries import Claim, Ended
 from duebox.worker.around import is_watched, watched
 from duebox.worker.clock import Clock
-from duebox.worker.dispatch import FAILURES
+from duebox.worker.dispatch import FAILURES, by_policy
 from duebox.worker.outside.desk import Bundle
 
 ANSWERS = (type(None), Delivered, Snooze, Discard, Exception)
@@ -23,12 +23,19 @@ def carry(bundle: Bundle, clock: Clock) -> list[Ended]:
     """Deliver a bundle. Never raises: whatever goes wrong is the outcome of its events."""
     started, begun = clock.now(), time.perf_counter()
     desk = bundle.desk
-    whole = [claim for claim in bundle.claims if not claim.event_is_gone]
+    expired = {id(each): outcome for each in bundle.claims if (outcome := each.expired())}
+    whole = [each for each in bundle.claims if not each.event_is_gone and id(each) not in expired]
     results = dict(zip(map(id, whole), _results(desk.name, desk.destination, whole), strict=True)) if whole else {}
     took = (time.perf_counter() - begun) * 1000
     gone = Discard("its event was deleted")
     return [
-        Ended(each, outcome_of(results.get(id(each), gone), each, desk.terms), started, took) for each in bundle.claims
+        Ended(
+            each,
+            expired.get(id(each)) or outcome_of(results.get(id(each), gone), each, desk.terms),
+            started,
+            took,
+        )
+        for each in bundle.claims
     ]
 
 
@@ -65,12 +72,9 @@ def _as_exception(error: BaseException) -> Exception:
 
 
 def outcome_of(result: Result, claim: Claim, terms: Terms) -> Outcome:
-    if not isinstance(result, Exception):
+    if result is None or isinstance(result, Delivered | Snooze | Discard):
         return result
-    outcome = terms.retry.outcome(result, claim.attempt, claim.age())
-    if isinstance(outcome, Dead) and terms.on_dead == "skip":
-        return Dead(result, leaves_stream=True)
-    return outcome
+    return by_policy(terms.retry, claim, result, on_dead=terms.on_dead)
 
 
 def is_success(outcome: Outcome) -> bool:

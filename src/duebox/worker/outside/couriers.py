@@ -14,9 +14,12 @@ from django.db import DatabaseError, InterfaceError
 from duebox.store import leases
 from duebox.store.deliveries import Claim, Ended
 from duebox.worker.crew import Crew
+from duebox.worker.dispatch import could_not_run, is_lost_connection
 from duebox.worker.outside.carrying import carry, failure_of, seconds_asked
 from duebox.worker.outside.desk import SLOW, UNKNOWN, Bundle, Desk
+from duebox.worker.sessions import own_connection
 from duebox.worker.tidy import close_connections, tidy_connections
+from duebox.worker.watchdog import limited
 
 logger = logging.getLogger("duebox.worker")
 
@@ -107,11 +110,13 @@ class Couriers:
         thread.start()
 
     def _work(self) -> None:
-        try:
-            while (bundle := self._next()) is not None:
-                self._attend_to(bundle)
-        finally:
-            close_connections()
+        crew = self._crew
+        with own_connection(crew.using, crew.watchdog, threading.current_thread().name):
+            try:
+                while (bundle := self._next()) is not None:
+                    self._attend_to(bundle)
+            finally:
+                close_connections()
 
     def _attend_to(self, bundle: Bundle) -> None:
         ended: list[Ended] = []
@@ -119,8 +124,9 @@ class Couriers:
             tidy_connections()  # of those whose destination uses the database
             if self._crew.lease.owns(bundle.claims[0].lease):  # else whoever rescues it carries it
                 ended = self._carry(bundle)
-        except BaseException:
+        except BaseException as error:
             logger.exception("events could not be carried: destination=%s", bundle.desk.name)
+            ended = [] if is_lost_connection(error) else self._failed(bundle, error)
         with self.lock:
             bundle.desk.end(bundle, ended, sum(failure_of(each.outcome) is not None for each in ended))
             bundle.desk.tripped = bundle.desk.tripped or seconds_asked(ended) > 0
@@ -129,16 +135,24 @@ class Couriers:
             self._running.discard(bundle)
         self._wake()
 
+    def _failed(self, bundle: Bundle, error: BaseException) -> list[Ended]:
+        now, on_dead = self._crew.clock.now(), bundle.desk.terms.on_dead
+        return [could_not_run(each, error, started=now, on_dead=on_dead) for each in bundle.claims]
+
     def _carry(self, bundle: Bundle) -> list[Ended]:
         crew, first = self._crew, bundle.claims[0]
         if first.rescues + 1 < crew.rescue_limit:
             return carry(bundle, crew.clock)
         # On its last chance, announced and alone: if it takes the process down, it is known which one did.
         with crew.one_suspect_at_a_time:
-            leases.announce_suspect(crew.using, first.lease, first.id)
+            if not crew.lease.owns(first.lease):
+                return []  # lost while it waited for its turn
+            with limited():
+                leases.announce_suspect(crew.using, first.lease, first.id)
             ended = carry(bundle, crew.clock)
             try:
-                leases.announce_suspect(crew.using, first.lease, None)
+                with limited():
+                    leases.announce_suspect(crew.using, first.lease, None)
             except (DatabaseError, InterfaceError) as error:  # what it has done counts all the same
                 logger.warning("a suspect could not be cleared: %r %s", first, str(error).strip())
         return ended

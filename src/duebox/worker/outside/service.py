@@ -24,8 +24,10 @@ from duebox.worker.outside.desks import Desks
 from duebox.worker.outside.health import judge
 from duebox.worker.outside.looking import Looking
 from duebox.worker.patience import WAITS, patiently
+from duebox.worker.sessions import own_connection
 from duebox.worker.settling import settle
 from duebox.worker.tidy import close_connections, tidy_connections
+from duebox.worker.watchdog import limited
 
 logger = logging.getLogger("duebox.worker")
 
@@ -39,7 +41,7 @@ SHUT_SECONDS = 0.25
 def outside_of(crew: Crew, poll: float, hears: Callable[[], bool]) -> Outside | None:
     """For the destinations among the subscribers of a worker; None where there are none."""
     destinations = {each.alias: each for each in crew.subscribers.values() if isinstance(each, Subscription)}
-    return Outside(crew, destinations, conf().COURIERS, poll, hears) if destinations else None
+    return Outside(crew, destinations, conf().DESTINATION_THREADS, poll, hears) if destinations else None
 
 
 class Outside:
@@ -114,23 +116,27 @@ class Outside:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while not (self._stopping and not self.busy()):
-                if self._wake.wait(self._round()) and self._couriers.busy():
-                    time.sleep(GATHER_SECONDS)
-                self._wake.clear()
-        finally:
-            close_connections()
+        crew = self._crew
+        with own_connection(crew.using, crew.watchdog, "destinations", engine=True):
+            try:
+                while not (self._stopping and not self.busy()):
+                    if self._wake.wait(self._round()) and self._couriers.busy():
+                        time.sleep(GATHER_SECONDS)
+                    self._wake.clear()
+            finally:
+                close_connections()
 
     def _round(self) -> float:
         """Settle, claim; returns how long to sleep. After an error nobody knows what was claimed or settled, so the
         lease ends with all that hangs on it; whoever rescues it goes on."""
         try:
-            tidy_connections()
+            with limited():
+                tidy_connections()
             self._settle()
             if self._stopping or not self._crew.lease.id:
                 return DEAF_POLL_SECONDS
-            delay = self._claim()
+            with limited():
+                delay = self._claim()
             self._errors = 0
         except (DatabaseError, InterfaceError) as error:
             self._crew.lease.abandon(f"destinations could not be served: {str(error).strip()}")

@@ -1,0 +1,3 @@
+"""The shop with Duebox."""
+
+from __future__ import annotations

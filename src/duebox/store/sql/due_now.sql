@@ -1,0 +1,33 @@
+-- Whether anything can be fired or delivered now, and the next moment at which a schedule or a delivery to a handler comes due.
+-- The floors keep rows out that were done with in this same transaction: nobody can clean them up before its end.
+SELECT EXISTS (
+    SELECT FROM duebox_schedule
+    WHERE status = 'scheduled'
+      AND due_at >= coalesce(%(floor)s::timestamptz, '-infinity')
+      AND due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+) OR EXISTS (
+    SELECT FROM duebox_delivery
+    WHERE status = 'pending'
+      AND NOT subscriber LIKE 'to:%%'
+      AND due_at >= to_timestamp(%(delivery_floor)s::float8)
+      AND due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+      AND lease IS NULL
+      AND subscriber = ANY(%(subscribers)s)
+) OR EXISTS (
+    SELECT FROM duebox_delivery
+    WHERE status = 'pending'
+      AND subscriber LIKE 'to:%%'
+      AND due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
+      AND lease IS NULL
+), least((
+    SELECT min(due_at)
+    FROM duebox_schedule
+    WHERE status = 'scheduled' AND due_at > coalesce(%(now)s::timestamptz, statement_timestamp())
+), (
+    SELECT min(due_at)
+    FROM duebox_delivery
+    WHERE status = 'pending'
+      AND NOT subscriber LIKE 'to:%%'
+      AND due_at > coalesce(%(now)s::timestamptz, statement_timestamp())
+      AND subscriber = ANY(%(subscribers)s)
+))

@@ -1,0 +1,12 @@
+-- Take schedules back because somebody asked for that, or with an empty opt_out take that note back.
+-- What has ended already keeps its status and only gets the note, so that its plan does not plan it anew.
+UPDATE duebox_schedule
+SET status = CASE WHEN status IN ('scheduled', 'paused') THEN 'cancelled' ELSE status END,
+    due_at = NULL,
+    occurrence = '',
+    local_time = '',
+    marks = '',
+    opt_out = %(opt_out)s,
+    revision = revision + 1,
+    updated_at = coalesce(%(now)s::timestamptz, statement_timestamp())
+WHERE id = ANY(%(id)s::bigint[])

@@ -1,0 +1,177 @@
+"""One thread per worker that ends waits which take too long. It shuts down the socket, so that the thread that waits
+gets an error and goes on.
+
+A connection can be dead without a sign: no FIN, no RST, no answer. Where the kernel does not notice it, as behind a
+proxy that stays up, the thread that waits would wait for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+from psycopg.pq import TransactionStatus
+
+from duebox.store.sessions import backends
+from duebox.worker.cutting import shut_down_socket
+
+logger = logging.getLogger("duebox.worker")
+
+ENGINE_SECONDS = 30.0
+"""How long one of the engine's own statements may take. Those of handlers have no such limit."""
+TICK_SECONDS = 0.25
+_FRAMES = 5
+_here = threading.local()
+
+
+class Watch:
+    """The connection of one thread, and until when it may wait for an answer."""
+
+    __slots__ = ("connection", "is_lost", "name", "thread", "until", "waited")
+
+    def __init__(self, name: str, connection: Any, is_lost: Callable[[], bool] | None = None) -> None:
+        self.name = name
+        self.thread = threading.get_ident()
+        self.connection = connection
+        """Django's, which is replaced inside when it reconnects, or psycopg's own."""
+        self.until = float("inf")
+        self.is_lost = is_lost
+        """Whether the lease is lost under which this thread works."""
+        self.waited = 0
+        """How often in a row it was seen waiting for the server, with its lease lost."""
+
+    def psycopg(self) -> Any:
+        """The psycopg connection; None while there is none."""
+        return getattr(self.connection, "connection", self.connection)
+
+    def waits(self) -> bool:
+        """Whether a statement was sent that the server has not answered yet."""
+        try:
+            return bool(self.psycopg().pgconn.transaction_status == TransactionStatus.ACTIVE)
+        except Exception:  # it has none, or has just closed it
+            return False
+
+    def is_in_driver(self) -> bool:
+        """Whether the thread is inside psycopg. Between the rows of a result that it reads one by one it is not."""
+        frame = sys._current_frames().get(self.thread)
+        for _ in range(_FRAMES):
+            if frame is None:
+                return False
+            if frame.f_globals.get("__name__", "").startswith("psycopg."):
+                return True
+            frame = frame.f_back
+        return False
+
+    def cut(self, reason: str) -> None:
+        logger.warning("connection closed: thread=%s reason=%s", self.name, reason)
+        self.until = float("inf")
+        self.waited = 0
+        shut_down_socket(self.psycopg())
+
+
+class Watchdog:
+    """Looks several times a second. `checks` are called with each look, for whoever else has a deadline to keep."""
+
+    def __init__(self) -> None:
+        self.checks: list[Callable[[], None]] = []
+        self.watches: set[Watch] = set()
+        self._silent_since: dict[tuple[Watch, int, float], float] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look_until_stopped, name="duebox-watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    @contextmanager
+    def watching(self, watch: Watch) -> Iterator[Watch]:
+        """For the thread that it is about: `limited` works in it meanwhile."""
+        self.watches.add(watch)
+        before, _here.watch = getattr(_here, "watch", None), watch
+        try:
+            yield watch
+        finally:
+            _here.watch = before
+            self.watches.discard(watch)
+
+    def close_silent(self, using: str, seconds: float) -> None:
+        """Close the connections of threads that have waited this long for an answer, while the server says that it has
+        nothing to do for them: the question or the answer was lost. What the server still works at is left alone.
+
+        For a thread with a working connection, to be called now and then. Behind a pooler nothing is known: the process
+        ids there are the pooler's own."""
+        waiting = {pid: watch for watch in self.watches.copy() if watch.waits() and (pid := _backend_pid(watch))}
+        since: dict[tuple[Watch, int, float], float] = {}
+        mine, known = backends(using, list(waiting)) if waiting else (0, {})
+        if mine == connections[using].connection.info.backend_pid:
+            for pid, watch in waiting.items():
+                changed_at = 0.0
+                if (backend := known.get(pid)) is not None:
+                    if not backend.waits_for_client:
+                        continue
+                    changed_at = backend.changed_at
+                mark = (watch, pid, changed_at)
+                since[mark] = self._silent_since.get(mark, time.monotonic())
+                if time.monotonic() - since[mark] >= seconds and watch.waits() and watch.is_in_driver():
+                    watch.cut("it waits for an answer that the server does not have")
+        self._silent_since = since
+
+    def _look_until_stopped(self) -> None:
+        while not self._stopping.wait(TICK_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                logger.exception("unexpected error in the watchdog; it goes on")
+
+    def look(self) -> None:
+        for check in self.checks:
+            check()
+        now = time.monotonic()
+        for watch in self.watches.copy():
+            if now > watch.until and watch.waits():
+                watch.cut("the server did not answer in time")
+            elif watch.is_lost is not None and watch.is_lost() and watch.waits():
+                watch.waited += 1
+                if watch.waited > 1:  # a statement that has just begun may be the one that finds out
+                    watch.cut("it waits for the server and its lease is lost")
+            else:
+                watch.waited = 0
+
+
+def _backend_pid(watch: Watch) -> int:
+    try:
+        return int(watch.psycopg().info.backend_pid)
+    except Exception:  # it has just closed it
+        return 0
+
+
+def limit(seconds: float | None = ENGINE_SECONDS) -> None:
+    """From now on this thread waits no longer than this for the server; None takes the limit away."""
+    watch: Watch | None = getattr(_here, "watch", None)
+    if watch is not None:
+        watch.until = float("inf") if seconds is None else time.monotonic() + seconds
+
+
+def allow(seconds: float) -> None:
+    """A limit that this thread has is over in this time at the earliest: it has just waited for something else."""
+    watch: Watch | None = getattr(_here, "watch", None)
+    if watch is not None:
+        watch.until = max(watch.until, time.monotonic() + seconds)
+
+
+@contextmanager
+def limited(seconds: float = ENGINE_SECONDS) -> Iterator[None]:
+    """What this thread asks the server inside is over after this time. Without a watchdog there is no limit."""
+    limit(seconds)
+    try:
+        yield
+    finally:
+        limit(None)

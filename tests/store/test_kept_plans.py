@@ -1,0 +1,74 @@
+"""The server keeps the plans of the worker's functions, so they must be right whatever becomes of the tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection, transaction
+
+from duebox.fact import FactRow
+from duebox.models import Delivery, Event, Schedule
+from duebox.store import deliveries, schedules
+from duebox.store.deliveries import Claim
+from duebox.store.schedules import NextStep, Route
+from tests.store.test_schedules import a_fact, a_row, a_step
+from tests.support import a_lease, claims_of, ended
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MANY = 3_000
+NO_STEP = a_step(Schedule(id=0, revision=0))
+NO_CLAIM = ended(Claim((0, "it", None, 0, 0, 0.0, *a_fact()), 0))
+TABLES = ["duebox_delivery", "duebox_event", "duebox_schedule"]
+
+
+def whole_tables_read() -> dict[str, int]:
+    """How often this transaction has read each table from one end to the other."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE relname = ANY(%s)", [TABLES])
+        return dict(cursor.fetchall())
+
+
+def claim_settle_and_fire(lease: int, steps: list[NextStep], facts: list[tuple[int, FactRow]]) -> int:
+    claims = claims_of(lease, "it", limit=200)
+    deliveries.settle("default", lease, [ended(claim) for claim in claims] or [NO_CLAIM])
+    deliveries.seconds_to_next("default", ["it"])
+    routes = [Route(fact.id, "it", None, False) for _, fact in facts]
+    fired = schedules.fire("default", steps, facts, routes, lease=lease)
+    return len(claims) + len(fired)
+
+
+def test_plans_that_were_made_while_the_tables_were_empty_do_not_read_whole_tables_when_they_are_full():
+    lease = a_lease()
+    _vacuum()
+    for _ in range(8):  # the server may keep a plan from the sixth time on
+        assert claim_settle_and_fire(lease, [NO_STEP], [(0, a_fact())]) == 0
+    _fill()
+    due = list(Schedule.objects.filter(status="scheduled").order_by("id")[:200])
+    steps = [a_step(each) for each in due]
+    facts = [(each.id, a_fact(_uuid(number), key=f"fired/{number}")) for number, each in enumerate(due)]
+    with transaction.atomic():
+        before = whole_tables_read()
+        assert claim_settle_and_fire(lease, steps, facts) == 400
+        assert whole_tables_read() == before
+
+
+def _vacuum() -> None:
+    """So that the server knows that they are empty."""
+    with connection.cursor() as cursor:
+        for table in TABLES:
+            cursor.execute(f"VACUUM ANALYZE {table}")
+
+
+def _fill() -> None:
+    """Without statistics, as right after a burst."""
+    past = datetime.now(UTC) - timedelta(minutes=1)
+    Event.objects.bulk_create([Event(type="a.b", data={}, version=1, occurred_at=past) for _ in range(MANY)])
+    ids = Event.objects.values_list("id", flat=True)
+    Delivery.objects.bulk_create([Delivery(event_id=each, subscriber="it", due_at=past) for each in ids])
+    schedules.write("default", [a_row(key=f"row {number}", due_at=past) for number in range(MANY)])
+
+
+def _uuid(number: int) -> str:
+    return f"00000000-0000-7000-9000-{number:012d}"

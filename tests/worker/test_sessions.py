@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.db import OperationalError, connections
+from django.db.utils import Error
+
+from duebox.upkeep import prepare_upkeep
+from duebox.worker import loop
+from duebox.worker.sessions import own_connection
+from duebox.worker.watchdog import Watchdog, limited
+from tests.support import eventually
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("configure")]
+
+
+def shown(name):
+    with connections["default"].cursor() as cursor:
+        cursor.execute(f"SHOW {name}")
+        return cursor.fetchone()[0]
+
+
+def test_a_thread_has_a_connection_of_its_own_and_gets_its_former_one_back():
+    before = connections["default"]
+    with own_connection("default", Watchdog(), "it"):
+        own = connections["default"]
+        assert own is not before
+        assert own.settings_dict["OPTIONS"]["connect_timeout"] == 5
+        assert shown("statement_timeout") == "0"
+    assert connections["default"] is before
+    assert own.connection is None
+
+
+def test_what_the_options_of_the_database_say_wins(monkeypatch):
+    monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", {"connect_timeout": 9, "pool": True})
+    with own_connection("default", Watchdog(), "it"):
+        options = connections["default"].settings_dict["OPTIONS"]
+        assert (options["connect_timeout"], options["keepalives"]) == (9, 1)
+        assert "pool" not in options
+
+
+def test_the_server_ends_a_transaction_of_the_engine_whose_worker_is_frozen():
+    with own_connection("default", Watchdog(), "it", engine=True):
+        assert shown("idle_in_transaction_session_timeout") == "1min"
+        assert shown("statement_timeout") == "30s"
+        assert shown("default_transaction_isolation") == "read committed"
+
+
+def test_tighter_limits_of_the_project_are_left_alone(monkeypatch):
+    options = {"options": "-c statement_timeout=2000"}
+    monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", options)
+    with own_connection("default", Watchdog(), "it", engine=True):
+        assert shown("statement_timeout") == "2s"
+
+
+def test_a_statement_that_gets_no_answer_within_its_limit_is_ended():
+    watchdog = Watchdog()
+    watchdog.start()
+    started = time.monotonic()
+    try:
+        with own_connection("default", watchdog, "it"):
+            connections["default"].ensure_connection()
+            with pytest.raises(OperationalError), limited(0.5), connections["default"].cursor() as cursor:
+                cursor.execute("SELECT pg_sleep(20)")
+    finally:
+        watchdog.stop()
+    assert time.monotonic() - started < 10
+
+
+def test_a_thread_that_does_not_wait_for_the_server_keeps_its_connection():
+    watchdog = Watchdog()
+    watchdog.start()
+    try:
+        with own_connection("default", watchdog, "it"):
+            assert shown("statement_timeout") == "0"
+            with limited(0.1):
+                time.sleep(1)
+                assert shown("statement_timeout") == "0"
+    finally:
+        watchdog.stop()
+
+
+def test_upkeep_that_fails_at_the_start_is_tried_again(hire, monkeypatch, caplog):
+    tries = []
+    done = threading.Event()
+
+    def fails_once(using):
+        tries.append(using)
+        if len(tries) == 1:
+            raise Error("the database was restarted")
+        prepare_upkeep(using)
+        done.set()
+
+    monkeypatch.setattr(loop, "prepare_upkeep", fails_once)
+    hire()
+    assert done.wait(20)
+    assert len(tries) == 2
+    eventually(lambda: "upkeep failed; next try in 1 s" in caplog.text)
