@@ -69,6 +69,54 @@ def test_a_statement_that_gets_no_answer_within_its_limit_is_ended():
     assert time.monotonic() - started < 10
 
 
+def test_the_session_of_a_connection_that_was_closed_is_ended_on_the_server_and_frees_its_locks():
+    """As where the network has lost the connection: the server waits for a client that is gone."""
+    watchdog = Watchdog()
+    with own_connection("default", watchdog, "handler"):
+        lost = lock_in_open_transaction(7077)
+        watchdog._closed.append((lost.connection.info.backend_pid, lost.connected_at))
+        with own_connection("default", watchdog, "heartbeat", engine=True):
+            assert not is_free(7077)
+            watchdog.close_silent("default", 60)
+            eventually(lambda: is_free(7077))
+        assert watchdog._closed == []
+
+
+def test_a_younger_session_that_has_the_process_id_of_a_closed_one_is_left_alone():
+    watchdog = Watchdog()
+    with own_connection("default", watchdog, "handler"):
+        other = lock_in_open_transaction(7078)
+        watchdog._closed.append((other.connection.info.backend_pid, other.connected_at - 60))
+        with own_connection("default", watchdog, "heartbeat", engine=True):
+            watchdog.close_silent("default", 60)
+            time.sleep(0.2)
+            assert not is_free(7078)
+        assert watchdog._closed == []
+
+
+def lock_in_open_transaction(lock):
+    connection = connections["default"]
+    connection.set_autocommit(False)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock])
+    return connection
+
+
+def is_free(lock):
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock])
+        return cursor.fetchone()[0]
+
+
+def test_over_tcp_the_server_notices_within_half_a_minute_that_this_host_is_gone():
+    with own_connection("default", Watchdog(), "it"):
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT inet_client_addr() IS NULL")
+            by_unix_socket = cursor.fetchone()[0]
+        seconds = [shown(f"tcp_keepalives_{name}") for name in ("idle", "interval", "count")]
+        assert seconds == (["0", "0", "0"] if by_unix_socket else ["10", "5", "3"])
+
+
 def test_a_thread_that_does_not_wait_for_the_server_keeps_its_connection():
     watchdog = Watchdog()
     watchdog.start()

@@ -6,6 +6,7 @@ smaller than that would make its threads wait for each other. And none of them w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,7 +16,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import IsolationLevel
 
-from duebox.store.sessions import limit_session
+from duebox.store.sessions import keep_alive, limit_session
 from duebox.worker.watchdog import ENGINE_SECONDS, Watch, Watchdog, allow
 
 OPTIONS = {
@@ -71,10 +72,14 @@ def own_settings(wrapper: BaseDatabaseWrapper, *, engine: bool = False) -> dict[
 def _own_class(kind: Any) -> Any:
     class Own(kind):  # type: ignore[misc]
         limits_itself = False
+        connected_at: float | None = None
+        """On the monotonic clock."""
 
         def init_connection_state(self) -> None:
+            self.connected_at = time.monotonic()
             allow(OPTIONS["connect_timeout"])  # making the connection has a limit of its own
             super().init_connection_state()
+            keep_alive(self.connection)
             if self.limits_itself:
                 limit_session(self.connection, ENGINE_SECONDS, IDLE_IN_TRANSACTION_SECONDS)
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connections
+from django.db import ProgrammingError, connections
 from psycopg.pq import TransactionStatus
 
-from duebox.store.sessions import backends
+from duebox.store.sessions import backends, terminate_sessions
 from duebox.worker.cutting import shut_down_socket
 
 logger = logging.getLogger("duebox.worker")
@@ -45,6 +45,11 @@ class Watch:
         """Whether the lease is lost under which this thread works."""
         self.waited = 0
         """How often in a row it was seen waiting for the server, with its lease lost."""
+
+    def session(self) -> tuple[int, float] | None:
+        """The server process of this connection, and when it was made on the monotonic clock."""
+        pid, connected_at = _backend_pid(self), getattr(self.connection, "connected_at", None)
+        return None if not pid or connected_at is None else (pid, connected_at)
 
     def psycopg(self) -> Any:
         """The psycopg connection; None while there is none."""
@@ -82,6 +87,8 @@ class Watchdog:
         self.checks: list[Callable[[], None]] = []
         self.watches: set[Watch] = set()
         self._silent_since: dict[tuple[Watch, int, float], float] = {}
+        self._closed: list[tuple[int, float]] = []
+        """Sessions whose socket was shut down here. The server may not have noticed it."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_until_stopped, name="duebox-watchdog", daemon=True)
 
@@ -110,19 +117,43 @@ class Watchdog:
         ids there are the pooler's own."""
         waiting = {pid: watch for watch in self.watches.copy() if watch.waits() and (pid := _backend_pid(watch))}
         since: dict[tuple[Watch, int, float], float] = {}
-        mine, known = backends(using, list(waiting)) if waiting else (0, {})
-        if mine == connections[using].connection.info.backend_pid:
-            for pid, watch in waiting.items():
-                changed_at = 0.0
-                if (backend := known.get(pid)) is not None:
-                    if not backend.waits_for_client:
-                        continue
-                    changed_at = backend.changed_at
-                mark = (watch, pid, changed_at)
-                since[mark] = self._silent_since.get(mark, time.monotonic())
-                if time.monotonic() - since[mark] >= seconds and watch.waits() and watch.is_in_driver():
-                    watch.cut("it waits for an answer that the server does not have")
+        if waiting or self._closed:
+            mine, known = backends(using, list(waiting))
+            if mine == connections[using].connection.info.backend_pid:
+                for pid, watch in waiting.items():
+                    changed_at = 0.0
+                    if (backend := known.get(pid)) is not None:
+                        if not backend.waits_for_client:
+                            continue
+                        changed_at = backend.changed_at
+                    mark = (watch, pid, changed_at)
+                    since[mark] = self._silent_since.get(mark, time.monotonic())
+                    if time.monotonic() - since[mark] >= seconds and watch.waits() and watch.is_in_driver():
+                        self._close(watch, "it waits for an answer that the server does not have")
+                self._terminate_closed(using)
+            else:
+                self._closed.clear()
         self._silent_since = since
+
+    def _terminate_closed(self, using: str) -> None:
+        """End the sessions of closed connections on the server, too. Where the network lost the connection, the server
+        does not know that it is closed: a transaction that is open there would hold its row locks for hours, and no
+        other worker could take the deliveries that it has locked."""
+        closed, now = self._closed.copy(), time.monotonic()
+        if not closed:
+            return
+        try:
+            for pid in terminate_sessions(using, [(pid, now - connected_at) for pid, connected_at in closed]):
+                logger.warning("session of a closed connection terminated: pid=%s", pid)
+        except ProgrammingError as error:  # the role may not
+            logger.warning("sessions of closed connections not terminated: %s", str(error).strip())
+        for each in closed:
+            self._closed.remove(each)
+
+    def _close(self, watch: Watch, reason: str) -> None:
+        if (session := watch.session()) is not None:
+            self._closed.append(session)
+        watch.cut(reason)
 
     def _look_until_stopped(self) -> None:
         while not self._stopping.wait(TICK_SECONDS):
@@ -137,11 +168,11 @@ class Watchdog:
         now = time.monotonic()
         for watch in self.watches.copy():
             if now > watch.until and watch.waits():
-                watch.cut("the server did not answer in time")
+                self._close(watch, "the server did not answer in time")
             elif watch.is_lost is not None and watch.is_lost() and watch.waits():
                 watch.waited += 1
                 if watch.waited > 1:  # a statement that has just begun may be the one that finds out
-                    watch.cut("it waits for the server and its lease is lost")
+                    self._close(watch, "it waits for the server and its lease is lost")
             else:
                 watch.waited = 0
 

@@ -1,0 +1,11 @@
+-- A process id may have been given to another session meanwhile; that one is younger than the one that is meant.
+-- The CTE must stay MATERIALIZED: pg_terminate_backend() beside the join would be called for every session of the role.
+WITH lost AS MATERIALIZED (
+    SELECT session.pid
+    FROM pg_stat_activity session
+    JOIN unnest(%(pids)s::int[], %(ages)s::float8[]) AS closed (pid, age) ON closed.pid = session.pid
+    WHERE session.usename = session_user
+      AND session.pid <> pg_backend_pid()
+      AND session.backend_start <= clock_timestamp() - make_interval(secs => closed.age)
+)
+SELECT pid FROM (SELECT pid, pg_terminate_backend(pid) AS ended FROM lost) AS each WHERE ended
