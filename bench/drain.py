@@ -71,7 +71,7 @@ def _bare_client(params: dict[str, str]) -> int:
         ).fetchall():
             ids = "{" + ",".join(str(row[0]) for row in rows) + "}"
             zeros = "{" + ",".join("0" for _ in rows) + "}"
-            settled = {"id": ids, "started": zeros, "took_ms": zeros, "lease": lease, "now": None}
+            settled = {"id": ids, "started": zeros, "took": zeros, "lease": lease, "now": None}
             bare.execute(statement("settle_delivered"), settled)
             done += len(rows)
             floor = max(row[5] for row in rows)

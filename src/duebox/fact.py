@@ -165,7 +165,8 @@ class Fact:
     @property
     def expires_at(self) -> datetime | None:
         """A delivery that has not started by then is not run; None if the event does not expire."""
-        return expiry_in(self.metadata) if EXPIRES_AT in self._row[13] else None
+        metadata = self._row[13]
+        return expiry_in(self.metadata) if metadata and EXPIRES_AT in metadata else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and other._row[0] == self._row[0]

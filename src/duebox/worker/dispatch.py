@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from asgiref.sync import async_to_sync
 from django.db import Error, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
 from duebox.conf import conf
@@ -86,7 +87,8 @@ def perform(
         let_ctrl_c_pass(error)
         outcome = failure(claim, subscriber, error)
     finally:
-        limit(None)
+        if subscriber.atomic:
+            limit(None)
     return Ended(claim, outcome, started, (clock.now() - started) * 1000), settled
 
 
@@ -99,7 +101,7 @@ def let_ctrl_c_pass(error: BaseException) -> None:
 def call(claim: Claim, subscriber: Subscriber, using: str, running: Running | None = None) -> Outcome:
     if claim.event_is_gone:
         return Discard("its event was deleted")
-    if expired := claim.expired():
+    if (expired := claim.expired()) is not None:
         return expired
     claim.fact.forget()
     try:
@@ -192,13 +194,13 @@ def refuse_broken_transaction(subscriber: Subscriber, using: str) -> None:
         )
 
 
-def refuse_open_transaction(end: Ended, subscriber: Subscriber, using: str) -> Ended:
+def refuse_open_transaction(end: Ended, subscriber: Subscriber, connection: BaseDatabaseWrapper) -> Ended:
     """A handler outside of any transaction that left one open would take settlements along into it. What it did is
-    undone, so it has failed."""
-    connection = connections[using]
+    undone, so it has failed. The connection is given, and asked without psycopg's `info`: to find it by its alias and
+    to build that object takes 2 µs, for every delivery."""
     if connection.connection is None or connection.in_atomic_block:
         return end
-    status = connection.connection.info.transaction_status
+    status = connection.connection.pgconn.transaction_status
     if status == TransactionStatus.UNKNOWN or (connection.autocommit and status == TransactionStatus.IDLE):
         return end  # broken, or as it should be
     connection.close()

@@ -166,7 +166,7 @@ class Draining:
             drained.tally.lost += 1
             return
         if not written:
-            end = refuse_open_transaction(end, subscriber, self._using)
+            end = refuse_open_transaction(end, subscriber, connections[self._using])
             tidy_connections()
             settle(self._using, each.lease, [end], now=self._now)
         if each.stream is not None:

@@ -169,7 +169,8 @@ class Hand:
             self._note_paces([end])
             self._crew.settled([end])
         elif not (subscriber.atomic and self._is_left):  # else it was cut off and given back
-            end = refuse_open_transaction(end, subscriber, self._crew.using)
+            assert self.connection is not None, "this thread has a connection of its own"
+            end = refuse_open_transaction(end, subscriber, self.connection)
             with self._settling:
                 self._ended.append(end)
 

@@ -3,11 +3,11 @@
 -- Only what the lease still owns is touched; the ids that were are returned.
 WITH ended AS (
     SELECT * FROM unnest(
-        %(id)s::bigint[], %(started)s::float8[], %(took_ms)s::float8[], %(outcome)s::text[], %(note)s::text[],
+        %(id)s::bigint[], %(started)s::bigint[], %(took)s::bigint[], %(outcome)s::text[], %(note)s::text[],
         %(due)s::timestamptz[], %(after)s::float8[], %(burns)s::smallint[], %(leaves_stream)s::boolean[],
         %(status)s::smallint[], %(fingerprint)s::text[], %(rescued)s::boolean[]
     ) AS ended (
-        id, started, took_ms, outcome, note, due, after, burns, leaves_stream, status, fingerprint, rescued
+        id, started, took, outcome, note, due, after, burns, leaves_stream, status, fingerprint, rescued
     )
 ), mine AS MATERIALIZED (
     -- One by one, by their key: joined as two lists they were compared each with each, 2 of 4 ms for fifty.
@@ -44,9 +44,9 @@ WITH ended AS (
     )
     -- What has expired was not started, and its number is that of the last attempt.
     SELECT mine.event_id, mine.id, mine.subscriber, mine.number - (mine.outcome = 'expired')::int, mine.outcome,
-           mine.due_at, CASE WHEN mine.outcome <> 'expired' THEN to_timestamp(mine.started) END,
+           mine.due_at, CASE WHEN mine.outcome <> 'expired' THEN to_timestamp(mine.started / 1e6::float8) END,
            coalesce(%(now)s::timestamptz, statement_timestamp()),
-           CASE WHEN mine.outcome <> 'expired' THEN mine.took_ms END, %(lease)s, mine.note, mine.status
+           CASE WHEN mine.outcome <> 'expired' THEN mine.took / 1e3::float8 END, %(lease)s, mine.note, mine.status
     FROM mine
     RETURNING delivery_id
 )
