@@ -94,7 +94,8 @@ class Stage:
 
 INTERNAL = {
     "aggregate_type": "ledger_account", "aggregate_id": "row-90210",
-    "causation": "0198c9d0-0000-7000-8000-00000c0ffee0",
+    # Where no request began it, the correlation id of a public event is the id of the event that it was made from.
+    "causation": "0198c9d0-0000-7000-8000-00000c0ffee0", "correlation": "0198c9d0-0000-7000-8000-00000c0ffee0",
     "actor": '{"id": "clerk-5150", "type": "user"}', "producer": "https://backoffice.internal", "key": "once-8086",
     "metadata": '{"batch": "nightly-6502"}',
 }  # fmt: skip
