@@ -105,10 +105,26 @@ TOMORROW = timedelta(days=1)
         lambda: duebox.resume("it"),
         lambda: duebox.upcoming(),
         lambda: duebox.upcoming(key="it"),
+        lambda: duebox.upcoming(Person(pk=1)),
+        lambda: duebox.upcoming_of([Person(pk=1)]),
+        lambda: duebox.restore("it"),
         Person(name="Ann").save,
         lambda: next(plan for plan in plans.plans() if plan.name == "app.Birthdays").reconcile(),
     ],
-    ids=["schedule", "reschedule", "cancel", "pause", "resume", "upcoming", "upcoming of a key", "save", "reconcile"],
+    ids=[
+        "schedule",
+        "reschedule",
+        "cancel",
+        "pause",
+        "resume",
+        "upcoming",
+        "upcoming of a key",
+        "upcoming of a row",
+        "upcoming of rows",
+        "restore",
+        "save",
+        "reconcile",
+    ],
 )
 @pytest.mark.usefixtures("forget_plans")
 def test_a_missing_table_of_schedules_is_answered_with_the_migrate_command(act):
@@ -118,6 +134,29 @@ def test_a_missing_table_of_schedules_is_answered_with_the_migrate_command(act):
     with pytest.raises(NotReady, match=REPAIR) as raised, transaction.atomic():
         act()
     assert 'relation "duebox_schedule" does not exist' in str(raised.value)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: duebox.emit("a.b"),
+        lambda: duebox.schedule("a.b", at=timezone.now() + TOMORROW),
+        lambda: duebox.upcoming(),
+        Person(name="Ann").save,
+    ],
+    ids=["emit", "schedule", "upcoming", "save"],
+)
+@pytest.mark.usefixtures("forget_plans")
+def test_before_the_first_migrate_each_door_is_answered_with_its_command(act):
+    declare(Birthdays)
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT c.oid::regclass::text FROM pg_class c WHERE relname LIKE 'duebox%' AND relkind = 'r'")
+        cursor.execute(f"DROP TABLE {', '.join(name for (name,) in cursor.fetchall())} CASCADE")
+        cursor.execute("SELECT oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'duebox%'")
+        cursor.execute(f"DROP FUNCTION {', '.join(name for (name,) in cursor.fetchall())} CASCADE")
+    with pytest.raises(NotReady, match=REPAIR), transaction.atomic():
+        act()
 
 
 @pytest.mark.django_db

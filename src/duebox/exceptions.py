@@ -185,8 +185,10 @@ class Blocked(Undelivered, ValueError):
     It speaks against the endpoint and not against the event, which waits: a name may lead elsewhere again. An endpoint
     that stays blocked is disabled in the end."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, option: str = "") -> None:
         self.reason = reason
+        self.option = option
+        """The option of the destination that would allow it. Not part of the text, which customers may read."""
         super().__init__(reason)
 
 

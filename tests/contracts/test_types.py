@@ -45,6 +45,25 @@ def test_a_name_that_cannot_be_stored_is_refused_when_it_is_declared(declare):
     declare("member.invite")(shape(role=str))
 
 
+def test_the_bare_decorator_says_what_to_write():
+    with pytest.raises(InvalidContract) as raised:
+
+        @duebox.event
+        class OrderPaid:
+            number: str
+
+    here = f"{__name__}.test_the_bare_decorator_says_what_to_write.<locals>"
+    assert str(raised.value) == (
+        f"@duebox.event above {here}.OrderPaid does not say which event it is; write @duebox.event('order.paid')."
+    )
+
+
+@pytest.mark.parametrize("name", [None, 7, ["order.paid"]])
+def test_a_name_that_is_no_text_is_refused(name):
+    with pytest.raises(InvalidContract, match="is no name of an event; write it as text"):
+        duebox.event(name)
+
+
 @pytest.mark.parametrize("version", [0, -1, 40_000, "1", 1.0, True])
 def test_a_version_is_a_whole_number_from_one(declare, version):
     with pytest.raises(InvalidContract, match="must be a whole number"):

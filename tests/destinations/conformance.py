@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from duebox.destinations.base import Destination, Result
@@ -19,6 +20,14 @@ class Received(NamedTuple):
     id: str
     type: str
     data: dict[str, Any]
+
+
+class Arrived(NamedTuple):
+    """All of a message that the other side can read."""
+
+    envelope: dict[str, Any]
+    beside: Mapping[str, Any] = MappingProxyType({})
+    """Headers, keys, names: whatever the transport carries next to the envelope."""
 
 
 class Stage:
@@ -46,9 +55,14 @@ class Stage:
         """OPTIONS, with a timeout of about a second, as JSON can hold them: another process reads them too."""
         raise NotImplementedError
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         """Everything that has arrived so far, repeats included, in the order of arrival."""
         raise NotImplementedError
+
+    def received(self) -> list[Received]:
+        """What has arrived, as events."""
+        found = [each.envelope for each in self.arrived()]
+        return [Received(each["event_id"], each["event_type"], each["data"]) for each in found]
 
     def away(self) -> Any:
         """A block in which the other side cannot be reached."""
@@ -76,6 +90,49 @@ class Stage:
         quick = {"limit": 20, "first": 0.05, "factor": 1.0, "jitter": 0.0}
         terms = {"RETRY": quick, "BREAKER": False, "ORDERED": self.ordered}
         return {"BACKEND": self.backend, "OPTIONS": self.options, **terms}
+
+
+INTERNAL = {
+    "aggregate_type": "ledger_account", "aggregate_id": "row-90210",
+    # Where no request began it, the correlation id of a public event is the id of the event that it was made from.
+    "causation": "0198c9d0-0000-7000-8000-00000c0ffee0", "correlation": "0198c9d0-0000-7000-8000-00000c0ffee0",
+    "actor": '{"id": "clerk-5150", "type": "user"}', "producer": "https://backoffice.internal", "key": "once-8086",
+    "metadata": '{"batch": "nightly-6502"}',
+}  # fmt: skip
+"""Columns of a public event that nobody outside may see, each with a value that is found nowhere else."""
+NAMES_OF_INTERNAL = {
+    "aggregate_type", "aggregate_id", "organization_id", "causation_id", "actor", "producer", "idempotency_key",
+    "metadata",
+}  # fmt: skip
+
+
+def leaks(arrived: Arrived) -> list[str]:
+    """What of `INTERNAL` the other side can read, and where: names in the envelope and beside it, values anywhere."""
+    found = [*_paths("envelope", arrived.envelope), *_paths("beside", arrived.beside)]
+    values = [each for column in INTERNAL.values() for each in _values(column)]
+    return sorted(
+        f"{path} = {text}"
+        for path, text in found
+        if path.rpartition(".")[2].lower().replace("-", "_").removeprefix("duebox_") in NAMES_OF_INTERNAL
+        or any(value in text for value in values)
+    )
+
+
+def _values(column: str) -> list[str]:
+    return [column] if column[0] != "{" else [each for each in json.loads(column).values() if each != "user"]
+
+
+def _paths(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Every value in it as text, with the way to it."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _paths(f"{path}.{name}", part)
+            yield f"{path}.{name}", ""
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _paths(path, part)
+    else:
+        yield path, value.decode() if isinstance(value, bytes) else str(value)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from duebox.destinations.subscription import make
 from duebox.exceptions import Permanent, TooLarge
-from tests.destinations.conformance import Received, a_fact
+from tests.destinations.conformance import INTERNAL, Received, a_fact, leaks
 from tests.destinations.stages import all_stages
 from tests.support import eventually
 
@@ -46,6 +46,17 @@ def test_what_is_delivered_arrives_as_it_is(stage, destination):
     assert _delivered(destination.deliver([fact]))
     seen(stage, 1)
     assert stage.received()[0] == Received(str(fact.id), "order.paid", fact.data)
+
+
+def test_of_a_public_event_the_workspace_arrives_and_nothing_internal(stage, destination):
+    fact = a_fact("public.order.paid", **INTERNAL)
+    assert _delivered(destination.deliver([fact]))
+    seen(stage, 1)
+    [arrived] = stage.arrived()
+    assert arrived.envelope["workspace_id"] == "7"
+    assert arrived.envelope["data"] == {"total": 150}
+    assert len(arrived.envelope) == 6  # and the id, the type, the version and the time
+    assert leaks(arrived) == []
 
 
 def test_a_full_batch_arrives_in_order_and_each_once(stage, destination):

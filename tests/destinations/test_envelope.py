@@ -28,7 +28,8 @@ def test_what_is_no_trace_is_no_header(born):
 
 # Public events
 
-PUBLIC = a_fact("public.order.paid", causation="0198c9d0-0000-7000-8000-000000000001")
+CAUSE = "0198c9d0-0000-7000-8000-000000000001"
+PUBLIC = a_fact("public.order.paid", causation=CAUSE)
 OPEN = {"event_id", "event_type", "schema_version", "occurred_at", "workspace_id", "data"}
 
 
@@ -41,6 +42,15 @@ def test_a_public_event_has_the_workspace_and_nothing_internal():
 def test_beside_a_public_event_travels_the_workspace():
     assert set(headers(PUBLIC)) == {"event_id", "event_type", "schema_version", "workspace_id", "correlation_id"}
     assert headers(PUBLIC)["workspace_id"] == headers(a_fact())["organization_id"] == "7"
+
+
+def test_a_public_event_is_not_followed_by_the_id_of_the_event_that_it_was_made_from(settings):
+    alone = a_fact("public.order.paid", causation=CAUSE, correlation=CAUSE)
+    assert "correlation_id" not in headers(alone)
+    assert headers(a_fact("public.order.paid", causation=CAUSE, correlation="req-1"))["correlation_id"] == "req-1"
+    assert headers(a_fact(causation=CAUSE, correlation=CAUSE))["correlation_id"] == CAUSE
+    settings.DUEBOX = {**settings.DUEBOX, "PUBLIC_ENVELOPE": ["correlation_id"]}
+    assert headers(alone)["correlation_id"] == CAUSE
 
 
 def test_an_event_of_the_project_has_no_workspace():

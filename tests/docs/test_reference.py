@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 from django.apps import apps
@@ -16,7 +17,7 @@ from duebox.conf import NAMES, Settings
 from duebox.entrypoints.verbs import Group
 from duebox.management.commands import publish_events
 from duebox.management.commands.duebox import GROUPS, RUNNING
-from tests.docs.pages import REFERENCE, ROOT
+from tests.docs.pages import REFERENCE, ROOT, name_of, pages
 
 MODELS = list(apps.get_app_config("duebox").get_models())
 
@@ -212,3 +213,43 @@ def test_every_log_line_is_explained():
         said += [re.split(r"[%:;,]", message)[0].strip() for message in calls]
     assert len(said) > 10
     assert [words for words in said if words not in reference("logs")] == []
+
+
+def told(page: Path) -> list[tuple[str, set[str]]]:
+    """The commands of Duebox that a page names, in its prose or to be typed, each with its options."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = [*re.findall(r"`(?:(?:python )?manage\.py |python -m )?duebox (\w[^`\n]*)`", text)]
+    lines += re.findall(r"(?:manage\.py|python -m) duebox (\w[^`\n]*)", text)
+    return [(line, set(re.findall(r"(?<=\s)--[\w-]+", line))) for line in lines]
+
+
+def named(line: str) -> str:
+    """The command that a line begins with, or what stands in its place."""
+    words = re.match(r"\w*(?: \w+)?", line)[0].split()
+    return " ".join(words) if " ".join(words) in COMMANDS else words[0]
+
+
+# The changelog says what commands were called before.
+PAGES = [page for page in pages() if page.name != "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_that_a_page_names_exists_with_its_options(page):
+    wrong = []
+    for line, options in told(page):
+        name = named(line)
+        if name not in {*COMMANDS, *GROUPS} or options - known_options(name):
+            wrong.append(line)
+    assert wrong == []
+
+
+def known_options(name: str) -> set[str]:
+    """Of a command, or of all in a group."""
+    commands = [COMMANDS[name]] if name in COMMANDS else list(GROUPS[name].verbs.values())
+    found = set()
+    for command in commands:
+        for verb in command.verbs.values() if isinstance(command, Group) else [command]:
+            parser = CommandParser(prog=name)
+            verb.add_options(parser)
+            found |= options_of(parser)
+    return found | {"--settings", "--verbosity", "--help"}

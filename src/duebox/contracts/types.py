@@ -113,6 +113,8 @@ def event(
     keeps `manage.py check` from complaining about the grammar of the name.
     """
 
+    _refuse_what_is_no_name(name)
+
     def register(shape: C) -> C:
         ready = shapes.prepared(shape)
         declare(
@@ -125,6 +127,16 @@ def event(
         return ready  # type: ignore[return-value]
 
     return register
+
+
+def _refuse_what_is_no_name(name: object) -> None:
+    if isinstance(name, type):
+        raise InvalidContract(
+            f"@duebox.event above {name.__module__}.{name.__qualname__} does not say which event it is; "
+            "write @duebox.event('order.paid')."
+        )
+    if not isinstance(name, str):
+        raise InvalidContract(f"{name!r} is no name of an event; write it as text, as in 'order.paid'.")
 
 
 def declare(new: EventType) -> None:

@@ -111,7 +111,7 @@ def headers(fact: Fact) -> dict[str, str]:
         "event_type": row.type,
         "schema_version": str(row.version),
         "workspace_id" if is_public(row) else "organization_id": row.organization,
-        "correlation_id": row.correlation,
+        "correlation_id": correlation(row),
         "traceparent": traceparent(fact),
     }
     return {name: value for name, value in told.items() if value}
@@ -124,6 +124,13 @@ def ordering_key(row: FactRow) -> str | None:
         return None
     text = f"{row.aggregate_type}:{row.aggregate_id}"
     return salted_hmac("duebox.ordering_key", text, algorithm="sha256").hexdigest() if is_public(row) else text
+
+
+def correlation(row: FactRow) -> str:
+    """What the event can be followed by, where it may be told. If no request and no caller gave a public event one, it
+    is the id of the event that it was made from, which is internal."""
+    made_up = is_public(row) and row.correlation == row.causation
+    return "" if made_up and "correlation_id" not in conf().PUBLIC_ENVELOPE else row.correlation
 
 
 def producer(row: FactRow) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from duebox.destinations.base import Destination, Result
 from duebox.destinations.confirms import NO_RIGHT, NOT_FOUND, Closed, Link, Publishing, Verdict, connection_options
 from duebox.destinations.drivers import driver, positive
-from duebox.destinations.envelope import envelope, headers
+from duebox.destinations.envelope import correlation, envelope, headers
 from duebox.destinations.naming import Name
 from duebox.exceptions import InvalidDestination, Refused, Undelivered
 from duebox.fact import Fact
@@ -151,7 +151,7 @@ class RabbitMQ(Destination):
             content_encoding="utf-8",
             delivery_mode=2,  # written to disk by queues that are durable
             message_id=row.id,
-            correlation_id=_short(row.correlation),
+            correlation_id=_short(correlation(row)) or None,
             type=_short(row.type),
             timestamp=int(row.occurred) if row.occurred >= 0 else None,  # AMQP knows no time before 1970
             application_headers=headers(fact),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from duebox.entrypoints.endpoint_states import states_of
 from duebox.entrypoints.terminal import operator
 from duebox.entrypoints.verbs import Group, Options, Verb
 from duebox.entrypoints.worker import positive
+from duebox.exceptions import Blocked
 from duebox.models import WebhookEndpoint
 from duebox.store import webhooks as store
 
@@ -41,10 +43,11 @@ def show_all(command: BaseCommand, options: Options) -> None:
 def add(command: BaseCommand, options: Options) -> None:
     """Add an endpoint and print its secret, once."""
     types = options["types"].split(",")
-    made = _api().create(
-        options["organization"], options["url"], types, description=options["description"],
-        headers=_headers(options["header"]), rate=options["rate"], using=_using(options),
-    )  # fmt: skip
+    with _naming_the_option():
+        made = _api().create(
+            options["organization"], options["url"], types, description=options["description"],
+            headers=_headers(options["header"]), rate=options["rate"], using=_using(options),
+        )  # fmt: skip
     told = {**_as_dict(options, made.endpoint), "secret": made.secret}
     _tell(command, options, told, f"{made.endpoint.pk}\n{made.secret}")
     _warn(command, types)
@@ -59,7 +62,8 @@ def change(command: BaseCommand, options: Options) -> None:
         given["headers"] = _headers(options["header"])
     if not given:
         raise CommandError("Nothing to change was given; pass --url, --types, --description, --header or --rate.")
-    row = _api().change(_endpoint(options), **given)
+    with _naming_the_option():
+        row = _api().change(_endpoint(options), **given)
     _tell(command, options, _as_dict(options, row), f"{row} is changed.")
     _warn(command, given.get("types", []))
 
@@ -238,6 +242,18 @@ def _warn(command: BaseCommand, types: list[str]) -> None:
     """Where anything may be emitted, a type that nobody declared is not refused."""
     for said in event_types.unmet(types):
         command.stderr.write(said)
+
+
+@contextmanager
+def _naming_the_option() -> Iterator[None]:
+    """A URL that is blocked may be allowed by whoever runs this command."""
+    try:
+        yield
+    except Blocked as error:
+        if not error.option:
+            raise
+        where = f"DUEBOX['DESTINATIONS'][{_api().destination().alias!r}]"
+        raise CommandError(f"{error} To allow it, set {error.option} in the OPTIONS of {where}.") from error
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ class RedisListener:
             except Exception as error:  # its library raises anything when a connection breaks at the wrong moment
                 pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
                 if self._failures == 0 and not self._stopping.is_set():
-                    logger.warning("the bell of Redis cannot be heard; polling: %s", error or type(error).__name__)
+                    logger.warning("cannot listen to Redis; polling: %s", error or type(error).__name__)
                 self._failures += 1
                 self._stopping.wait(pause)
 
@@ -69,6 +69,6 @@ class RedisListener:
     def _take(self, kind: str) -> None:
         if kind == "subscribe":
             self.connected, self._failures = True, 0
-            logger.info("hearing the bell of Redis")
+            logger.info("listening to Redis")
         if kind in ("subscribe", "message"):
             self._wake()

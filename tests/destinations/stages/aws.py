@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import boto3
 from moto.server import ThreadedMotoServer
 
-from tests.destinations.conformance import Received, Stage, mode
+from tests.destinations.conformance import Arrived, Stage, mode
 from tests.destinations.proxy import AWAY, HANG, MUTE, Proxy
 
 REGION = "eu-central-1"
@@ -211,12 +211,11 @@ class Aws(Stage):
             self._arrived += found
         return self._arrived
 
-    def received(self) -> list[Received]:
-        envelopes = [self.envelope_in(json.loads(each["Body"])) for each in self.messages()]
-        return [Received(each["event_id"], each["event_type"], each["data"]) for each in envelopes]
+    def arrived(self) -> list[Arrived]:
+        return [self.opened({**each}) for each in self.messages()]
 
-    def envelope_in(self, body: dict[str, Any]) -> dict[str, Any]:
-        return body
+    def opened(self, message: dict[str, Any]) -> Arrived:
+        return Arrived(json.loads(message.pop("Body")), message)
 
     def away(self) -> Any:
         return mode(self.proxy, AWAY)
@@ -251,7 +250,7 @@ class EventBridge(Aws):
         super().__enter__()
         self._events = moto("events")
         self._events.create_event_bus(Name=self.name)
-        pattern = json.dumps({"detail-type": [{"prefix": "order."}]})
+        pattern = json.dumps({"detail-type": [{"prefix": "order."}, {"prefix": "public.order."}]})
         self._events.put_rule(Name=self.name, EventBusName=self.name, EventPattern=pattern)
         arn = self._sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["QueueArn"])
         target = {"Id": "queue", "Arn": arn["Attributes"]["QueueArn"]}
@@ -262,8 +261,9 @@ class EventBridge(Aws):
     def options(self) -> dict[str, Any]:
         return {"bus": self.name, "largest": self.largest, **self.wire}
 
-    def envelope_in(self, body: dict[str, Any]) -> dict[str, Any]:
-        return dict(body["detail"])
+    def opened(self, message: dict[str, Any]) -> Arrived:
+        of_bus, beside = super().opened(message)
+        return Arrived(of_bus.pop("detail"), {**of_bus, **beside})
 
 
 class SQS(Aws):

@@ -19,7 +19,7 @@ import amqp
 import nats
 import redis
 
-from tests.destinations.conformance import Received, Stage, mode
+from tests.destinations.conformance import Arrived, Stage, mode
 from tests.destinations.interrupted import NATS, Interrupted, LateProxy
 from tests.destinations.proxy import AWAY, HANG, MUTE
 from tests.support import eventually
@@ -87,12 +87,6 @@ def in_a_child(check: Callable[[], object]) -> bool:
     return ended == [0]
 
 
-def read(text: str | bytes) -> Received:
-    """An envelope as it arrived."""
-    event = json.loads(text)
-    return Received(event["event_id"], event["event_type"], event["data"])
-
-
 class RedisStreams(Brokered):
     """Each event has a stream of its own, so that one alone can be made to fail; MONITOR tells in which order the
     server took them."""
@@ -131,10 +125,11 @@ class RedisStreams(Brokered):
         url = f"redis://127.0.0.1:{self.proxy.port}/0"
         return {"url": url, "stream": f"{self.name}:{{event_id}}", "timeout": 1.0}
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         seen = [one for one in self._seen if one not in self._spoilt]
         entries = {one: self._client.xrange(f"{self.name}:{one}") for one in set(seen)}
-        return [read(entries[one].pop(0)[1]["event"]) for one in seen if entries[one]]
+        found = [entries[one].pop(0)[1] for one in seen if entries[one]]
+        return [Arrived(json.loads(fields.pop("event")), fields) for fields in found]
 
     def failing(self, ids: set[str]) -> Any:
         """The stream has used up all the numbers there are, until somebody removes it."""
@@ -168,7 +163,7 @@ class RabbitMQ(Brokered):
         self._connection = amqp.Connection(f"127.0.0.1:{self.port}", connect_timeout=10, read_timeout=10)
         self._connection.connect()
         self._channel = self._connection.channel()
-        self._found: list[Received] = []
+        self._found: list[Arrived] = []
         self._channel.exchange_declare(f"{self.name}-rest", "fanout", auto_delete=False)
         self._channel.queue_declare(self.name, durable=True, auto_delete=False)
         self._channel.queue_bind(self.name, f"{self.name}-rest")
@@ -190,9 +185,9 @@ class RabbitMQ(Brokered):
         key = "{event_type}.{event_id}"
         return {"url": url, "exchange": self.name, "routing_key": key, "unroutable": "refuse", "timeout": 1.0}
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         while message := self._channel.basic_get(self.name, no_ack=True):
-            self._found.append(read(message.body))
+            self._found.append(Arrived(json.loads(message.body), {**message.delivery_info, **message.properties}))
         return list(self._found)
 
     @contextmanager
@@ -239,12 +234,13 @@ class NatsJetStream(Brokered):
         url = f"nats://127.0.0.1:{self.proxy.port}"
         return {"url": url, "subject": f"{self.name}.{{event_type}}", "timeout": 1.0}
 
-    def received(self) -> list[Received]:
-        return [read(each) for each in _in_jetstream(self._read)]
+    def arrived(self) -> list[Arrived]:
+        found = _in_jetstream(self._read)
+        return [Arrived(json.loads(each.data), {"subject": each.subject, **each.headers}) for each in found]
 
-    async def _read(self, stream: Any) -> list[bytes]:
+    async def _read(self, stream: Any) -> list[Any]:
         last = (await stream.stream_info(self.name)).state.last_seq
-        return [(await stream.get_msg(self.name, number)).data for number in range(1, last + 1)]
+        return [await stream.get_msg(self.name, number) for number in range(1, last + 1)]
 
     def failing(self, ids: set[str]) -> Any:
         """For a moment no stream takes the subject."""

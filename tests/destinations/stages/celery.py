@@ -14,7 +14,7 @@ import redis
 from kombu import Connection, Queue
 
 from tests.destinations.celery_app import fates, refusal
-from tests.destinations.conformance import Received, Stage, mode
+from tests.destinations.conformance import Arrived, Stage, mode
 from tests.destinations.interrupted import CommitProxy, LateProxy
 from tests.destinations.proxy import AWAY, HANG, MUTE
 
@@ -80,9 +80,11 @@ class CeleryOnRedis(CeleryStage):
         self.client.delete(self.task)
         self.client.close()
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         found = [json.loads(each) for each in reversed(self.client.lrange(self.task, 0, -1))]
-        return [_received(json.loads(base64.b64decode(each["body"])), each["headers"]) for each in found]
+        return [
+            _arrived(json.loads(base64.b64decode(each["body"])), each["headers"], each["properties"]) for each in found
+        ]
 
     @contextmanager
     def a_queue_that_takes_nothing(self) -> Iterator[Queue]:
@@ -98,7 +100,7 @@ class CeleryOnRabbitMQ(CeleryStage):
 
     def __enter__(self) -> CeleryStage:
         self.connection = Connection(self.url.format(port=self.port))
-        self.seen: list[Received] = []
+        self.seen: list[Arrived] = []
         return super().__enter__()
 
     def __exit__(self, *exc: object) -> None:
@@ -107,11 +109,11 @@ class CeleryOnRabbitMQ(CeleryStage):
             Queue(self.task, channel=connection.default_channel).delete()
             Queue(f"{self.task}-full", channel=connection.default_channel).delete()
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         queue = Queue(self.task, channel=self.connection.default_channel)
         queue.declare()
         while (message := queue.get(no_ack=True)) is not None:
-            self.seen.append(_received(message.payload, message.headers))
+            self.seen.append(_arrived(message.payload, message.headers, message.properties))
         return self.seen
 
     @contextmanager
@@ -141,7 +143,7 @@ class CeleryOnPostgreSQL(CeleryStage):
         with psycopg.connect(f"{self.server}/postgres", autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         with psycopg.connect(f"{self.server}/{self.name}") as connection:
             query = (
                 "SELECT payload FROM kombu_message JOIN kombu_queue ON kombu_queue.id = queue_id WHERE name = %s "
@@ -150,7 +152,9 @@ class CeleryOnPostgreSQL(CeleryStage):
             if connection.execute("SELECT to_regclass('kombu_message')").fetchone() == (None,):
                 return []
             found = [json.loads(payload) for (payload,) in connection.execute(query, [self.task])]
-        return [_received(json.loads(base64.b64decode(each["body"])), each["headers"]) for each in found]
+        return [
+            _arrived(json.loads(base64.b64decode(each["body"])), each["headers"], each["properties"]) for each in found
+        ]
 
     @contextmanager
     def a_queue_that_takes_nothing(self) -> Iterator[Queue]:
@@ -181,11 +185,11 @@ def _fate(ids: set[str], fate: Any) -> Iterator[None]:
             del fates[id]
 
 
-def _received(body: Any, headers: dict[str, Any]) -> Received:
+def _arrived(body: Any, headers: dict[str, Any], properties: dict[str, Any]) -> Arrived:
     [envelope], kwargs, _ = body
     assert kwargs == {}
     assert headers["id"] == envelope["event_id"] == headers["duebox_event_id"]
-    return Received(envelope["event_id"], envelope["event_type"], envelope["data"])
+    return Arrived(envelope, {**properties, **headers})
 
 
 STAGES = [CeleryOnRedis, CeleryOnRabbitMQ, CeleryOnPostgreSQL]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.destinations.conformance import Received, Stage
+from tests.destinations.conformance import Arrived, Stage
 from tests.destinations.interrupted import KAFKA, Interrupted
 from tests.destinations.kafka_mock import Cluster
-from tests.destinations.stages.brokers import Brokered, read
+from tests.destinations.stages.brokers import Brokered
 
 quiet = logging.getLogger("tests.kafka")
 quiet.setLevel(logging.CRITICAL)
@@ -41,7 +42,7 @@ class Kafka(Brokered):
     def open(self) -> None:
         self.cluster.advertise(self.proxy.port)
         self.cluster.create(self.name)
-        self._found: list[Received] = []
+        self._found: list[Arrived] = []
         self._reader = Consumer({"bootstrap.servers": self.cluster.address, "group.id": self.name}, logger=quiet)
         self._reader.assign([TopicPartition(self.name, 0, 0)])
 
@@ -54,8 +55,11 @@ class Kafka(Brokered):
         servers = f"127.0.0.1:{self.proxy.port}"
         return {"servers": servers, "topic": self.name, "timeout": 2.0, "settings": {"batch.num.messages": 1}}
 
-    def received(self) -> list[Received]:
-        self._found += [read(each.value()) for each in self._reader.consume(1000, timeout=0.1) if not each.error()]
+    def arrived(self) -> list[Arrived]:
+        for record in self._reader.consume(1000, timeout=0.1):
+            if not record.error():
+                beside = {"topic": record.topic(), "key": record.key(), **dict(record.headers())}
+                self._found.append(Arrived(json.loads(record.value()), beside))
         return list(self._found)
 
     def failing(self, ids: set[str]) -> Any:

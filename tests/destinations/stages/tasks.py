@@ -12,7 +12,7 @@ from typing import Any
 import redis
 
 from duebox.exceptions import Permanent
-from tests.destinations.conformance import Received, Stage
+from tests.destinations.conformance import Arrived, Stage
 
 try:
     from django.tasks import task
@@ -52,10 +52,9 @@ class DjangoTask(Stage):
     def options(self) -> dict[str, Any]:
         return {"task": f"{__name__}.record", "max_bytes": self.largest}
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         with redis.Redis(db=3) as client:
-            found = [json.loads(each) for each in client.lrange(self.key, 0, -1)]
-        return [Received(each["event_id"], each["event_type"], each["data"]) for each in found]
+            return [Arrived(json.loads(each)) for each in client.lrange(self.key, 0, -1)]
 
     def away(self) -> Any:
         return _mood({""}, ConnectionError("nobody is there"))

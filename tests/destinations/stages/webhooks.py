@@ -14,7 +14,7 @@ from duebox.destinations.webhooks import Webhooks
 from duebox.destinations.webhooks.vault import encrypted
 from duebox.fact import Fact
 from duebox.models import WebhookEndpoint
-from tests.destinations.conformance import Received, Stage, mode
+from tests.destinations.conformance import Arrived, Received, Stage, mode
 from tests.destinations.proxy import Proxy
 from tests.destinations.webhooks.receiver import Got, Receiver, Reply
 
@@ -35,7 +35,7 @@ class OneEndpoint(Destination):
         self.part_of_it = self.whole.recipient(row)
 
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
-        public = [fact.row._replace(type=f"public.{fact.type}") for fact in batch]
+        public = [fact.row._replace(type=f"public.{fact.type.removeprefix('public.')}") for fact in batch]
         return self.part_of_it.deliver([Fact(row, attempt=1) for row in public])
 
     def close(self) -> None:
@@ -64,9 +64,13 @@ class WebhookStage(Stage):
             "allow_private": ["127.0.0.1"], "refused": [REFUSED],
         }  # fmt: skip
 
-    def received(self) -> list[Received]:
+    def arrived(self) -> list[Arrived]:
         taken = [got for got in list(self.receiver.got) if got.id not in self.answers]
-        return [Received(got.event["id"], got.event["type"], got.event["data"]) for got in taken]
+        return [Arrived(got.event, {"path": got.path, **got.headers}) for got in taken]
+
+    def received(self) -> list[Received]:
+        found = [each.envelope for each in self.arrived()]
+        return [Received(each["id"], each["type"], each["data"]) for each in found]
 
     def away(self) -> Any:
         return mode(self.proxy, "away")

@@ -159,6 +159,26 @@ def test_what_cannot_be_stored_is_said_without_a_traceback(hooks, receiver):
         run("add", "7", receiver.url, "--header", "nonsense")
 
 
+@pytest.mark.parametrize(
+    ("url", "option"),
+    [("https://10.0.0.1/", "allow_private"), ("https://example.com:9911/", "ports")],
+    ids=["an address", "a port"],
+)
+def test_an_operator_learns_which_option_allows_a_url_that_is_blocked(hooks, row, url, option):
+    said = rf"allow(ed|) ?.*\. To allow it, set {option} in the OPTIONS of DUEBOX\['DESTINATIONS'\]\['hooks'\]\.$"
+    with pytest.raises(CommandError, match=said):
+        run("add", "7", url)
+    with pytest.raises(CommandError, match=said):
+        run("change", row.pk, "--url", url)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.com/", "https://0.0.0.0/", "https://user@example.com/"])
+def test_no_option_is_named_for_what_none_allows(hooks, url):
+    with pytest.raises(CommandError) as raised:
+        run("add", "7", url)
+    assert "To allow it" not in str(raised.value)
+
+
 def test_reencrypt_and_prune_say_how_many(row):
     assert run("reencrypt") == "1 endpoint under the newest key.\n"
     WebhookReceipt.objects.create(source="a", webhook_id="1", received_at=timezone.now() - timedelta(days=3))

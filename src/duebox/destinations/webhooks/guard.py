@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from duebox.destinations.webhooks.addresses import not_public, read_address
+from duebox.destinations.webhooks.addresses import Tier, not_public, read_address
 from duebox.destinations.webhooks.hosts import read_host
 from duebox.destinations.webhooks.openings import Openings, read_openings
 from duebox.destinations.webhooks.urls import Target, read_url
@@ -96,7 +96,8 @@ class Guard:
         if found is None or self._openings.admit(host, address, found.tier):
             return
         subject = f"{host} is {address}, which" if host and host != text else f"{address}"
-        raise Blocked(f"{subject} is {found.what}; only public addresses are allowed.")
+        option = "" if found.tier is Tier.NEVER else "allow_private"
+        raise Blocked(f"{subject} is {found.what}; only public addresses are allowed.", option=option)
 
 
 def _is_address(host: str) -> bool:

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from json.encoder import encode_basestring
 from typing import NamedTuple
 
-from duebox.destinations.envelope import occurred_at
+from duebox.destinations.envelope import correlation, occurred_at
 from duebox.destinations.webhooks.event_types import seen
 from duebox.destinations.webhooks.keys import SigningKey
 from duebox.destinations.webhooks.signing import ID, SIGNATURE, TIMESTAMP, signature, signed_content
@@ -35,7 +35,8 @@ class Stationery(NamedTuple):
         """All of a request; what is signed are the bytes of its body."""
         body = body_of(row)
         signed = signature(signed_content(row.id, timestamp, body), self.keys)
-        story = f"{CORRELATION_ID}: {row.correlation}\r\n" if _may_travel(row.correlation) else ""
+        given = correlation(row)
+        story = f"{CORRELATION_ID}: {given}\r\n" if _may_travel(given) else ""
         last = (
             f"{story}{ID}: {row.id}\r\n{TIMESTAMP}: {timestamp}\r\n{SIGNATURE}: {signed}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"

@@ -43,12 +43,13 @@ def read_url(url: str, *, http: bool = False, ports: Collection[int] = ()) -> Ta
         raise Blocked("The URL is not one; write it as https://example.com/path.")
     scheme = parts["scheme"].lower()
     if scheme not in PORTS or (scheme == "http" and not http):
-        raise Blocked("The URL does not begin with https://; only that is allowed.")
+        option = "http" if scheme == "http" else ""
+        raise Blocked("The URL does not begin with https://; only that is allowed.", option=option)
     if parts["fragment"] is not None:
         raise Blocked("The URL has a fragment, which is never sent; leave out the # and what follows.")
     host, port = _authority(parts["authority"], scheme)
     if port not in {*PORTS.values(), *ports}:
-        raise Blocked(f"Port {port} is not allowed; use 443, or let the operator allow it.")
+        raise Blocked(f"Port {port} is not allowed; use 443, or let the operator allow it.", option="ports")
     return Target(scheme, host, port, _path(parts["rest"]))
 
 

@@ -174,7 +174,7 @@ class Outside:
                 self._crew.give_back(self._couriers.clear(desk), "its destination is left alone")
         except Exception:
             desk.probing = False
-            logger.exception("how a destination fares could not be noted: name=%s", desk.name)
+            logger.exception("the state of a destination could not be stored: name=%s", desk.name)
         finally:
             # Not before its events were given back: one of them would be started.
             self._couriers.untrip(desk, len(done))
