@@ -291,8 +291,9 @@ def test_a_delivery_on_its_last_chance_does_not_start_under_a_lease_that_was_los
     worker = hire(threads=1)
     before = worker.lease.id
     with worker.crew.one_suspect_at_a_time:
-        duebox.emit("a.b")
-        Delivery.objects.update(rescues=2)
+        with transaction.atomic():  # else the worker may claim it before it is on its last chance
+            duebox.emit("a.b")
+            Delivery.objects.update(rescues=2)
         eventually(lambda: Delivery.objects.filter(lease=before).exists())
         worker.lease.abandon("a test says so")
     eventually(lambda: Attempt.objects.filter(outcome="delivered").exists())
