@@ -63,6 +63,9 @@ class Proxy:
         finally:
             if source not in self._swallowed:
                 for each in (source, sink):
+                    # To close a socket that another thread reads from would not end the connection.
+                    with suppress(OSError):
+                        each.shutdown(socket.SHUT_RDWR)
                     each.close()
 
     def _pass_all(self, source: socket.socket, sink: socket.socket) -> None:
