@@ -1,8 +1,9 @@
 """Plans: moments that follow the rows of a model.
 
 Say once how reminders hang on an appointment or greetings on a birthday. Whenever a row is saved or deleted its
-schedules are planned anew in the same transaction; `sync` does it for many rows at once, and `reconcile` for all of
-them, which heals what `QuerySet.update()` passed by.
+schedules are planned anew in the same transaction. Changes by `QuerySet.update()`, bulk operations and raw SQL are
+noted by triggers and planned by a worker within milliseconds; a schedule does not fire before. `sync` plans many rows
+at once, and `reconcile` all of them.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from duebox import following
 from duebox.context import names_async_form
 from duebox.drafts import Draft
 from duebox.exceptions import InvalidEvent, InvalidPlan
-from duebox.firing import guard, unguard
+from duebox.firing import follow, guard, unfollow, unguard
 from duebox.identities import aggregate_type
 from duebox.intent import Intent
 from duebox.planner import Wanted, revive
 from duebox.promise import refuse_spelling
 from duebox.schedule import Entities, Key, alias_in_use, asked_by, chosen, one_transaction, project_zone
 from duebox.store import database_clock, schedules
+from duebox.store.brief import Busy, brief
 from duebox.store.lookups import any_of
+from duebox.store.row_changes import take_of
 from duebox.syncing import Progress, Rows, Synced, reconcile_rows, sync_rows
 from duebox.when import (
     CatchUp,
@@ -48,6 +51,8 @@ from duebox.when import (
 from duebox.when.planning import GRACE
 from duebox.when.policy import choose
 
+REFRESH_SECONDS = 0.02
+"""How long a schedule that is due waits for a row that another transaction holds, before the others fire without it."""
 _plans: dict[str, Plan] = {}
 
 
@@ -71,6 +76,8 @@ class Plan:
     catch_up: ClassVar[CatchUp | None] = None
     late: ClassVar[Late | str] = Late.FIRE_NOW
     grace: ClassVar[timedelta] = GRACE
+    watch: ClassVar[tuple[str, ...]] = ()
+    """Fields whose changes count: a statement that changes others only is not planned for. Empty: all fields."""
     restore_on_move: ClassVar[bool] = False
     """Whether reminders that somebody cancelled are planned again when their anchor moves."""
 
@@ -220,6 +227,7 @@ def remove(name: str) -> None:
     del _plans[name]
     following.disconnect(name)
     unguard(name)
+    unfollow(name)
 
 
 def _register(plan: Plan) -> None:
@@ -231,6 +239,8 @@ def _register(plan: Plan) -> None:
     _plans[plan.name] = plan
     if type(plan).still_valid is not Plan.still_valid:
         guard(plan.name, lambda using, ids: _still_valid(plan, using, ids))
+    others = {aggregate_type(model) for model in plan.follows}
+    follow(plan.name, tuple(sorted(others)), lambda using, ids: refresh(plan, using, ids))
     following.connect(plan)
 
 
@@ -284,6 +294,21 @@ def _lead(table: Timetable, rule: Reminder) -> timedelta:
     due = at_offset(rule.anchor, rule.by, table.zone, **policies)
     anchor = at_offset(rule.anchor, Offset(), table.zone, **policies)
     return min(rule.by.length, anchor.instant - due.instant) if due and anchor else rule.by.length
+
+
+def refresh(plan: Plan, using: str, ids: Collection[str]) -> set[str]:
+    """Plan rows anew that have changed, just before they fire. Gives the ids of those that are up to date, and stay so
+    until the transaction ends: their rows are locked. A row that somebody else holds is left alone, and those beside it
+    are not kept waiting."""
+    try:
+        with brief(using, REFRESH_SECONDS):
+            pks = sorted(plan.model._meta.pk.to_python(each) for each in ids)
+            if following.is_only_follower(plan):
+                take_of(using, plan.aggregate_type, ids)
+            sync_rows(plan, pks, using=using)
+    except Busy:
+        return set() if len(ids) == 1 else set().union(*(refresh(plan, using, [each]) for each in ids))
+    return set(ids)
 
 
 def _still_valid(plan: Plan, using: str, ids: Collection[str]) -> set[str]:

@@ -1,0 +1,39 @@
+"""Changes of rows that plans follow, noted by triggers until they are planned."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import django.db.models.functions.datetime
+from django.db import migrations, models
+
+PostgresOnly = import_module("duebox.migrations.0001_initial").PostgresOnly
+
+# Rows live for milliseconds: without frequent vacuuming the table would consist of dead ones.
+STORAGE = """
+ALTER TABLE duebox_row_change SET (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_limit = 2000,
+    autovacuum_vacuum_cost_delay = 1
+);
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("duebox", "0010_worker_functions")]
+
+    operations = [
+        migrations.CreateModel(
+            name="RowChange",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("source", models.TextField()),
+                ("key", models.TextField()),
+                ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                "db_table": "duebox_row_change",
+                "indexes": [models.Index(fields=["source", "key"], name="duebox_row_change_of_row")],
+            },
+        ),
+        PostgresOnly(STORAGE, migrations.RunSQL.noop),
+    ]

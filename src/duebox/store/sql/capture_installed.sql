@@ -1,0 +1,5 @@
+-- The tables that have a trigger of ours, each with its function and the comment on it.
+SELECT DISTINCT t.tgrelid::regclass::text, p.oid::regproc::text, coalesce(obj_description(p.oid, 'pg_proc'), '')
+FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE starts_with(p.proname, %(prefix)s) AND NOT t.tgisinternal AND t.tgparentid = 0
+ORDER BY 1
