@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
+from django.apps import apps
+from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from duebox import following
@@ -77,7 +80,8 @@ class Plan:
     late: ClassVar[Late | str] = Late.FIRE_NOW
     grace: ClassVar[timedelta] = GRACE
     watch: ClassVar[tuple[str, ...]] = ()
-    """Fields whose changes count: a statement that changes others only is not planned for. Empty: all fields."""
+    """Fields of the model whose changes count where a statement changes rows without Django's signals: one that changes
+    only other fields is not noted. Empty: all fields. Saves through Django are always planned."""
     restore_on_move: ClassVar[bool] = False
     """Whether reminders that somebody cancelled are planned again when their anchor moves."""
 
@@ -118,7 +122,8 @@ class Plan:
 
     @classmethod
     def sync(cls, rows: Rows, *, using: str | None = None, dry_run: bool = False) -> Synced:
-        """Plan anew for these rows, a queryset or primary keys: after `QuerySet.update()`, `bulk_create()` and such."""
+        """Plan anew for these rows, a queryset or primary keys: now and in this transaction, where a worker would do it
+        after the commit; and for what depends on something else than rows."""
         alias = using or getattr(rows, "_db", None) or alias_in_use()
         return sync_rows(plan_of(cls), rows, using=alias, dry_run=dry_run)
 
@@ -254,6 +259,7 @@ def _refuse_mistakes(plan: Plan) -> None:
     if not isinstance(getattr(plan, "event", None), str):
         raise InvalidPlan(f"{plan.name} emits nothing; declare event = 'appointment.reminder_due' or the like.")
     kind.offsets = _offsets(plan)
+    kind.watch = _watched(plan)
     try:
         refuse_spelling(plan.event)
     except InvalidEvent as error:
@@ -284,6 +290,50 @@ def _offsets(plan: Plan) -> tuple[Offset, ...]:
         return tuple(each if isinstance(each, Offset) else offset(each) for each in given)
     except WhenError as error:
         raise InvalidPlan(f"offsets of {plan.name}: {error}") from None
+
+
+def _watched(plan: Plan) -> tuple[str, ...]:
+    """The fields that a plan watches. Before the models are ready there is no telling which fields they have: then a
+    system check refuses those that there are not."""
+    given: Any = plan.watch
+    if not isinstance(given, tuple | list) or not all(isinstance(each, str) for each in given):
+        raise InvalidPlan(
+            f"watch of {plan.name} is {given!r}; write a tuple of names, as in watch = ('starts_at', 'status')."
+        )
+    if apps.models_ready and (wrong := watch_mistakes(plan)):
+        raise InvalidPlan(" ".join(wrong))
+    return tuple(given)
+
+
+def watched_columns(plan: Plan) -> tuple[str, ...]:
+    """The columns of the fields that a plan watches; none for all of them, also where one is not known."""
+    columns = [_column(plan.model, name) for name in plan.watch]
+    return tuple(sorted({each for each in columns if each})) if all(columns) else ()
+
+
+def watch_mistakes(plan: Plan) -> list[str]:
+    """What is wrong with the fields that a plan watches, a sentence for each."""
+    wrong = [name for name in plan.watch if not _column(plan.model, name)]
+    return [
+        f"{plan.name} watches {name!r}, which is no field of {plan.model._meta.label} with a column; "
+        f"{_near_field(plan.model, name)}"
+        for name in wrong
+    ]
+
+
+def _near_field(model: type[models.Model], name: str) -> str:
+    names = [field.name for field in model._meta.concrete_fields]
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+
+
+def _column(model: type[models.Model], name: str) -> str | None:
+    """None for what there is not, and for what is stored elsewhere: many-to-many fields and reverse relations."""
+    try:
+        field = model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return None
+    return getattr(field, "column", None) if getattr(field, "concrete", False) else None
 
 
 def _lead(table: Timetable, rule: Reminder) -> timedelta:
