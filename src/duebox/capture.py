@@ -1,5 +1,5 @@
-"""Triggers on the tables that plans follow, so that every change is seen: by `QuerySet.update()`, by raw SQL, by another
-service, by a person in `psql`.
+"""Triggers on the tables that plans follow, so that every change is seen: by `QuerySet.update()`, by raw SQL, by
+another service, by a person in `psql`.
 
 `migrate` installs them. They note the keys of changed rows in the transaction of the change, and `row_changes` plans
 these rows again. A save through Django is planned at once and takes its own note away.
