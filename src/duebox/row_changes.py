@@ -17,39 +17,49 @@ from duebox.syncing import reconcile_rows, sync_rows
 logger = logging.getLogger("duebox.plans")
 
 BATCH = 500
+"""So many rows are planned in one transaction, or those of one note, which may be 1,000."""
 LOCK_SECONDS = 0.05
 """How long to wait for a row that another transaction holds. Less than the server's deadlock_timeout, so that the other
 transaction is never the one that is ended."""
 
 
 def plan_changes(using: str, *, until: Callable[[], bool] = lambda: False) -> int:
-    """Plan what was noted, in batches; gives how many changes that were. Rows that are locked are left for later."""
+    """Plan what was noted, in batches; gives how many rows that were. Rows that are locked are left for later."""
     if not plans() or not row_changes.any_changes(using):
         return 0
-    done, limit = 0, BATCH
-    busy: set[int] = set()
+    return _plan_until(using, until, many=False) + _plan_until(using, until, many=True)
+
+
+def _plan_until(using: str, until: Callable[[], bool], *, many: bool) -> int:
+    done, most = 0, 1 if many else BATCH
+    limit, busy = most, set[int]()
     while not until():
         taken: list[Change] = []
         try:
             with brief(using, LOCK_SECONDS), detached():
-                taken = row_changes.take(using, limit, busy=busy)
+                taken = row_changes.take(using, limit, many=many, busy=busy)
                 _plan(using, taken)
         except Busy:
+            if not taken:
+                return done
+            if many:
+                row_changes.split(using, taken[0])
+                return done + _plan_until(using, until, many=False)
             if len(taken) == 1:
                 busy.add(taken[0].id)
             limit = 1
             continue
         if not taken:
             return done
-        done += len(taken)
-        limit = min(BATCH, limit * 2)
+        done += sum(len(change.keys) for change in taken)
+        limit = min(most, limit * 2)
     return done
 
 
 def _plan(using: str, changes: Collection[Change]) -> None:
     by_source: dict[str, set[str]] = {}
     for change in changes:
-        by_source.setdefault(change.source, set()).add(change.key)
+        by_source.setdefault(change.source, set()).update(change.keys)
     for source, keys in by_source.items():
         for plan in plans():
             _plan_rows(plan, source, keys, using)

@@ -186,6 +186,9 @@ BEGIN
               ) OR EXISTS (
                   SELECT FROM duebox_row_change c WHERE c.source = s.aggregate_type AND c.key = ''
               ) OR EXISTS (
+                  SELECT FROM duebox_row_change c
+                  WHERE c.source = s.aggregate_type AND c.keys IS NOT NULL AND s.aggregate_id = ANY(c.keys)
+              ) OR EXISTS (
                   SELECT FROM unnest(follow_plan, follow_source) AS follow (plan, source)
                   JOIN duebox_row_change c ON c.source = follow.source
                   WHERE follow.plan = s.plan

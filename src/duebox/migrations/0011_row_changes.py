@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+import django.contrib.postgres.fields
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
@@ -45,11 +46,20 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("source", models.TextField()),
                 ("key", models.TextField()),
+                (
+                    "keys",
+                    django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), null=True, size=None),
+                ),
                 ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
                 "db_table": "duebox_row_change",
-                "indexes": [models.Index(fields=["source", "key"], name="duebox_row_change_of_row")],
+                "indexes": [
+                    models.Index(fields=["source", "key"], name="duebox_row_change_of_row"),
+                    models.Index(
+                        condition=models.Q(("keys__isnull", False)), fields=["source"], name="duebox_row_change_of_rows"
+                    ),
+                ],
             },
         ),
         PostgresOnly(STORAGE, migrations.RunSQL.noop),

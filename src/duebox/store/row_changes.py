@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -18,9 +18,11 @@ PREFIX = "duebox_capture_"
 
 
 class Change(NamedTuple):
+    """Rows of one type that a statement has changed."""
+
     id: int
     source: str
-    key: str
+    keys: list[str]
 
 
 def any_changes(using: str) -> bool:
@@ -28,9 +30,16 @@ def any_changes(using: str) -> bool:
     return bool(found)
 
 
-def take(using: str, limit: int, *, busy: Collection[int] = ()) -> list[Change]:
-    """Some changes, oldest first, for the transaction that plans them; not those that are `busy`."""
-    return [Change(*row) for row in run("row_changes_take", using, {"limit": limit, "busy": list(busy)})]
+def take(using: str, limit: int, *, many: bool, busy: Collection[int] = ()) -> list[Change]:
+    """Some changes, oldest first, for the transaction that plans them; not those that are `busy`. Either of statements
+    that changed one row, or of those that changed many."""
+    params = {"limit": limit, "many": many, "busy": list(busy)}
+    return [Change(*row) for row in run("row_changes_take", using, params)]
+
+
+def split(using: str, change: Change) -> None:
+    """Let each row of a change be taken for itself."""
+    execute("row_changes_split", using, {"id": change.id})
 
 
 def take_of(using: str, source: str, keys: Iterable[str]) -> None:
@@ -75,13 +84,27 @@ def resolved(using: str, table: str) -> list[str]:
 def install_sql(using: str, table: str, capture: Capture) -> str:
     """The statements that give a table its triggers, whether it had some before or not."""
     [(schema, function)] = run("capture_names", using, {"table": table, "prefix": PREFIX})
-    columns = {"key": _quoted(using, capture.key), "sources": f"ARRAY[{', '.join(map(_literal, capture.sources))}]"}
-    new, old = ([f"{row}.{_quoted(using, column)}" for column in capture.watch] for row in ("new_row", "old_row"))
-    differs = f"ROW({', '.join(new)}) IS DISTINCT FROM ROW({', '.join(old)})" if capture.watch else "true"
     template = files("duebox.store").joinpath("sql", "triggers", "capture.sql").read_text()
+    key = _quoted(using, capture.key)
+    watched = [f"{_quoted(using, column)}::text" for column in capture.watch]
     return template.format(
-        schema=schema, function=function, table=table, differs=differs, comment=_literal(comment_of(capture)), **columns
+        schema=schema,
+        function=function,
+        table=table,
+        key=key,
+        sources=f"ARRAY[{', '.join(map(_literal, capture.sources))}]",
+        changed=_changed(f"{key}::text", watched),
+        comment=_literal(comment_of(capture)),
     )
+
+
+def _changed(key: str, watched: Sequence[str]) -> str:
+    """The keys of rows that an update has changed. As text, since not every type can be compared."""
+    if not watched:
+        return f"SELECT {key} AS key FROM new_rows UNION SELECT {key} FROM old_rows"  # noqa: S608 - quoted names
+    columns = ", ".join([f"{key} AS key", *watched])
+    new, old = (f"SELECT {columns} FROM {rows}" for rows in ("new_rows", "old_rows"))  # noqa: S608 - quoted names
+    return f"SELECT key FROM ({new} EXCEPT {old}) AS now UNION SELECT key FROM ({old} EXCEPT {new}) AS before"  # noqa: S608
 
 
 def remove_sql(function: str) -> str:
@@ -92,7 +115,7 @@ def remove_sql(function: str) -> str:
 def comment_of(capture: Capture) -> str:
     """What the triggers of a table are made of. Triggers with another comment are outdated."""
     watch = f" watch={','.join(capture.watch)}" if capture.watch else ""
-    return f"duebox 1 key={capture.key} sources={','.join(capture.sources)}{watch}"
+    return f"duebox 4 key={capture.key} sources={','.join(capture.sources)}{watch}"
 
 
 def execute_sql(using: str, text: str) -> None:

@@ -1,58 +1,47 @@
--- Notes the keys of the rows that a statement has changed: one insert for the statement, not for each row. It works
--- with the rights of its owner, since another service that changes the table may have none on the tables of Duebox.
--- Schedules of these rows that come due within a minute are locked until the transaction ends: a worker that is about
--- to fire one passes it over, and one that has begun is waited for. So a reminder fires before the change or by it.
+-- Notes the keys of the rows that a statement has changed: one row for the statement, or one for each 1,000 of its rows.
+-- It works with the rights of its owner, since another program that changes the table may have none on the tables of
+-- Duebox.
+--
+-- The server keeps the plans of these statements, so none of them may depend on the number of rows: sets are compared,
+-- not joined, and the next schedule is found by its index. The lookup of schedules by their keys is planned each time.
 CREATE OR REPLACE FUNCTION {schema}.{function}() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    noted boolean;
+    changed text[];
+    next_due timestamptz;
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO {schema}.duebox_row_change (source, key)
-        SELECT source, new_row.{key}::text FROM new_rows new_row CROSS JOIN unnest({sources}) AS source;
-        noted := FOUND;
+        SELECT array_agg({key}::text) INTO changed FROM new_rows;
     ELSIF TG_OP = 'UPDATE' THEN
-        WITH noted AS (
-            INSERT INTO {schema}.duebox_row_change (source, key)
-            SELECT source, changed.key
-            FROM (
-                SELECT new_row.{key}::text AS key
-                FROM new_rows new_row LEFT JOIN old_rows old_row ON old_row.{key} = new_row.{key}
-                WHERE old_row.{key} IS NULL OR {differs}
-                UNION ALL
-                SELECT old_row.{key}::text
-                FROM old_rows old_row LEFT JOIN new_rows new_row ON new_row.{key} = old_row.{key}
-                WHERE new_row.{key} IS NULL
-            ) AS changed CROSS JOIN unnest({sources}) AS source
-            RETURNING source, key
-        ), held AS MATERIALIZED (
-            SELECT s.id FROM noted JOIN {schema}.duebox_schedule s
-            ON s.aggregate_type = noted.source AND s.aggregate_id = noted.key
-            WHERE s.aggregate_type <> '' AND s.status = 'scheduled'
-              AND s.due_at < clock_timestamp() + interval '1 minute'
-            FOR UPDATE OF s
-        )
-        SELECT count(*) >= 0 AND EXISTS (SELECT FROM noted) INTO noted FROM held;
+        SELECT array_agg(key) INTO changed FROM ({changed}) AS changed_row;
     ELSIF TG_OP = 'DELETE' THEN
-        WITH noted AS (
-            INSERT INTO {schema}.duebox_row_change (source, key)
-            SELECT source, old_row.{key}::text FROM old_rows old_row CROSS JOIN unnest({sources}) AS source
-            RETURNING source, key
-        ), held AS MATERIALIZED (
-            SELECT s.id FROM noted JOIN {schema}.duebox_schedule s
-            ON s.aggregate_type = noted.source AND s.aggregate_id = noted.key
-            WHERE s.aggregate_type <> '' AND s.status = 'scheduled'
-              AND s.due_at < clock_timestamp() + interval '1 minute'
-            FOR UPDATE OF s
-        )
-        SELECT count(*) >= 0 AND EXISTS (SELECT FROM noted) INTO noted FROM held;
+        SELECT array_agg({key}::text) INTO changed FROM old_rows;
     ELSE
-        INSERT INTO {schema}.duebox_row_change (source, key) SELECT source, '' FROM unnest({sources}) AS source;
-        noted := true;
+        changed := ARRAY[''];
     END IF;
-    IF noted AND EXISTS (
-        SELECT FROM {schema}.duebox_worker WHERE listening AND expires_at > statement_timestamp()
-    ) THEN
+    IF changed IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF cardinality(changed) = 1 THEN
+        INSERT INTO {schema}.duebox_row_change (source, key)
+        SELECT source, changed[1] FROM unnest({sources}) AS source;
+    ELSE
+        INSERT INTO {schema}.duebox_row_change (source, key, keys)
+        SELECT source, changed[first], changed[first : first + 999]
+        FROM generate_series(1, cardinality(changed), 1000) AS first CROSS JOIN unnest({sources}) AS source;
+    END IF;
+    SELECT due_at INTO next_due FROM {schema}.duebox_schedule WHERE status = 'scheduled' ORDER BY due_at, id LIMIT 1;
+    IF TG_OP IN ('UPDATE', 'DELETE') AND next_due < clock_timestamp() + interval '1 minute' THEN
+        -- Schedules of these rows that come due within a minute are locked until the transaction ends. A worker that is
+        -- about to fire one passes it over, and one that has begun is waited for. So a reminder fires before the change
+        -- is committed, or it is planned by the change first.
+        EXECUTE 'SELECT FROM {schema}.duebox_schedule '
+            'WHERE aggregate_type = ANY($1) AND aggregate_type <> '''' AND aggregate_id = ANY($2) '
+            'AND status = ''scheduled'' AND due_at < clock_timestamp() + interval ''1 minute'' FOR UPDATE'
+        USING {sources}, changed;
+    END IF;
+    IF EXISTS (SELECT FROM {schema}.duebox_worker WHERE listening AND expires_at > statement_timestamp()) THEN
         PERFORM pg_notify('duebox', 'changes');
     END IF;
     RETURN NULL;
