@@ -10,12 +10,13 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, transaction
 
+import duebox
 from duebox import capture, row_changes
 from duebox.firing import fire_due
 from duebox.models import Event, RowChange, Schedule
 from duebox.when import minutes
 from tests.app.people import Appointment, Device, Person, Surgery
-from tests.app.planned import Reminders, declare, live, reminding
+from tests.app.planned import Birthdays, Reminders, declare, live, reminding
 from tests.support import connection_params, eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forget_triggers")]
@@ -348,3 +349,51 @@ def test_triggers_are_missing_outdated_and_unused_by_turns(forget_plans):
     assert [each.state for each in capture.tables("default")] == ["unused"]
     capture.install("default")
     assert capture.tables("default") == []
+
+
+@pytest.mark.parametrize("watch", [(), ("name",)])
+def test_a_column_that_is_renamed_breaks_no_statement(forget_plans, watch):
+    """Between the rename and the end of migrate, which renews the triggers, a data migration may run."""
+    declare(Birthdays, watch=watch)
+    capture.install("default")
+    person = Person.objects.create()
+    psql("ALTER TABLE app_person RENAME COLUMN name TO called")
+    try:
+        psql("UPDATE app_person SET called = 'Bo'")
+        assert RowChange.objects.exists()
+    finally:
+        psql("ALTER TABLE app_person RENAME COLUMN called TO name")
+    is_planned()
+    assert Schedule.objects.about(person).exists()
+
+
+def test_columns_may_have_the_names_that_the_trigger_uses(forget_plans):
+    psql("ALTER TABLE app_person RENAME COLUMN name TO changed", "ALTER TABLE app_person RENAME COLUMN zone TO key")
+    try:
+        made = capture.row_changes.Capture("app_person", "id", ("app.person",), ("changed", "key"))
+        psql(capture.row_changes.install_sql("default", "app_person", made))
+        psql("INSERT INTO app_person (changed, key, born_on) VALUES ('Ann', 'UTC', '1990-01-01')")
+        RowChange.objects.all().delete()
+        psql("UPDATE app_person SET born_on = '1991-01-01'")
+        assert not RowChange.objects.exists()
+        psql("UPDATE app_person SET key = 'Asia/Tokyo'")
+        assert [each.key for each in RowChange.objects.all()] != [""]
+    finally:
+        psql("ALTER TABLE app_person RENAME COLUMN changed TO name", "ALTER TABLE app_person RENAME COLUMN key TO zone")
+
+
+def test_a_plan_that_fails_when_its_changed_row_comes_due_holds_up_no_other(forget_plans, monkeypatch, caplog):
+    broken = reminding(minutes(-60))
+    capture.install("default")
+    row = Appointment.objects.create(starts_at=datetime.now(UTC) + HOUR + timedelta(seconds=0.3))
+    duebox.schedule("a.b", at=datetime.now(UTC) + timedelta(seconds=0.2), key="other")
+    eventually(lambda: due(row) <= datetime.now(UTC))
+    psql("UPDATE app_appointment SET local_start = ''")
+
+    def queryset(self):
+        raise RuntimeError("no connection to the other service")
+
+    monkeypatch.setattr(broken, "queryset", queryset)
+    assert fire_due("default").events == 1
+    assert "changed rows not planned" in caplog.text
+    assert due(row) > datetime.now(UTC) + timedelta(seconds=50)

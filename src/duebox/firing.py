@@ -83,13 +83,16 @@ def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, n
         due, moment, changed = schedules.due(using, limit, floor=floor, now=now)
         if not due:
             return Fired()
+        failed: set[int] = set()
         if stale := _stale(using, due, changed):
-            left = {row.id for row in stale} - _refreshed(using, stale)
+            refreshed, failed = _refreshed(using, stale)
+            left = {row.id for row in stale} - refreshed - failed
             found, moment, _ = schedules.due(using, limit, floor=floor, now=now)
             due = [row for row in found if row.id not in left]
             if not due:
                 return Fired()
-        decisions = _guarded(using, [decide(row, max(moment, row.due_at)) for row in due], moment)
+        decided = [_postponed(row, moment) if row.id in failed else decide(row, max(moment, row.due_at)) for row in due]
+        decisions = _guarded(using, decided, moment)
         fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now, checked=[row.id for row in due])
         stored = {row.key for _, row in fired}
         schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
@@ -111,17 +114,21 @@ def _stale(using: str, due: Sequence[DueSchedule], changed: Collection[int]) -> 
     ]
 
 
-def _refreshed(using: str, stale: Sequence[DueSchedule]) -> set[int]:
-    """Plan their rows again; gives the ids of the schedules for which that was possible."""
+def _refreshed(using: str, stale: Sequence[DueSchedule]) -> tuple[set[int], set[int]]:
+    """Plan their rows again; gives the ids of the schedules for which that was possible, and of those whose plan
+    failed. The others are held by somebody else."""
     by_plan: dict[str, dict[str, list[int]]] = {}
     for row in stale:
         by_plan.setdefault(row.plan, {}).setdefault(row.aggregate_id, []).append(row.id)
-    return {
-        id
-        for plan, rows in by_plan.items()
-        for aggregate_id in _follows[plan].refresh(using, list(rows))
-        for id in rows[aggregate_id]
-    }
+    refreshed: set[int] = set()
+    failed: set[int] = set()
+    for plan, rows in by_plan.items():
+        try:
+            refreshed.update(id for each in _follows[plan].refresh(using, list(rows)) for id in rows[each])
+        except Exception:
+            logger.exception("changed rows not planned: plan=%s; its schedules are tried again in a minute", plan)
+            failed.update(id for ids in rows.values() for id in ids)
+    return refreshed, failed
 
 
 class Prepared(NamedTuple):
@@ -217,9 +224,13 @@ def _ask(using: str, plan: str, ids: set[str]) -> set[str] | None:
         return None
 
 
+def _postponed(row: DueSchedule, now: datetime) -> Decision:
+    return Decision(row, [], None, None, postponed=now + POSTPONE)
+
+
 def _checked(each: Decision, valid: set[str] | None, now: datetime) -> Decision:
     if valid is None:
-        return Decision(each.row, [], None, None, postponed=now + POSTPONE)
+        return _postponed(each.row, now)
     return each if each.row.aggregate_id in valid else each._replace(fire=[], skipped=each.fire)
 
 

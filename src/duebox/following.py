@@ -78,16 +78,16 @@ def _family(model: type[models.Model]) -> Iterator[type[models.Model]]:
 def _saved(plan: Plan) -> Receiver:
     def receive(*, instance: models.Model, using: str, raw: bool = False, **kwargs: Any) -> None:
         if not raw:  # a fixture may come before what its rows refer to
+            _take_note(plan, plan.aggregate_type, instance, using)
             sync_rows(plan, [instance.pk], using=using, strict=True)
-            _is_planned(plan, plan.aggregate_type, instance, using)
 
     return receive
 
 
 def _deleted(plan: Plan) -> Receiver:
     def receive(*, instance: models.Model, using: str, **kwargs: Any) -> None:
+        _take_note(plan, plan.aggregate_type, instance, using)
         cancel_rows(plan, [instance.pk], using=using)
-        _is_planned(plan, plan.aggregate_type, instance, using)
 
     return receive
 
@@ -95,9 +95,9 @@ def _deleted(plan: Plan) -> Receiver:
 def _other_saved(plan: Plan, other: type[models.Model], lookup: str) -> Receiver:
     def receive(*, instance: models.Model, using: str, raw: bool = False, **kwargs: Any) -> None:
         if not raw:
+            _take_note(plan, aggregate_type(other), instance, using)
             rows = plan.queryset().using(using).filter(**{lookup: instance})
             sync_rows(plan, rows, using=using, strict=True)
-            _is_planned(plan, aggregate_type(other), instance, using)
 
     return receive
 
@@ -114,16 +114,17 @@ def _other_left(plan: Plan, other: type[models.Model], lookup: str) -> Receiver:
     """Django sets the rows' keys to null behind the back of its own signals."""
 
     def receive(*, instance: models.Model, using: str, **kwargs: Any) -> None:
+        _take_note(plan, aggregate_type(other), instance, using)
         sync_rows(plan, _leaving(instance).pop((plan.name, lookup), []), using=using, strict=True)
-        _is_planned(plan, aggregate_type(other), instance, using)
 
     return receive
 
 
-def _is_planned(plan: Plan, source: str, instance: models.Model, using: str) -> None:
-    """The change of a row is planned when the last plan that follows it has planned: what a trigger has noted of it is
-    taken away. All of this is one transaction, so an error brings the note back."""
-    if _followers[source][-1] == plan.name:
+def _take_note(plan: Plan, source: str, instance: models.Model, using: str) -> None:
+    """What a trigger has noted of this change is planned now by all plans that follow the row, so the first of them
+    takes the note away. Before it reads the row: what is noted after that is not lost. All of it is one transaction, so
+    an error brings the note back."""
+    if _followers[source][0] == plan.name:
         take_of(using, source, [str(instance.pk)])
 
 

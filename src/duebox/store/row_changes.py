@@ -100,11 +100,12 @@ def install_sql(using: str, table: str, capture: Capture) -> str:
 
 def _changed(key: str, watched: Sequence[str]) -> str:
     """The keys of rows that an update has changed. As text, since not every type can be compared."""
+    names = ", ".join([f"{key} AS duebox_key", *(f"{column} AS watched_{n}" for n, column in enumerate(watched))])
+    new, old = (f"SELECT {names} FROM {rows}" for rows in ("new_rows", "old_rows"))  # noqa: S608 - quoted names
     if not watched:
-        return f"SELECT {key} AS key FROM new_rows UNION SELECT {key} FROM old_rows"  # noqa: S608 - quoted names
-    columns = ", ".join([f"{key} AS key", *watched])
-    new, old = (f"SELECT {columns} FROM {rows}" for rows in ("new_rows", "old_rows"))  # noqa: S608 - quoted names
-    return f"SELECT key FROM ({new} EXCEPT {old}) AS now UNION SELECT key FROM ({old} EXCEPT {new}) AS before"  # noqa: S608
+        return f"{new} UNION {old}"
+    both = f"({new} EXCEPT {old}) UNION ALL ({old} EXCEPT {new})"
+    return f"SELECT DISTINCT duebox_key FROM ({both}) AS different"  # noqa: S608 - quoted names
 
 
 def remove_sql(function: str) -> str:
@@ -115,7 +116,7 @@ def remove_sql(function: str) -> str:
 def comment_of(capture: Capture) -> str:
     """What the triggers of a table are made of. Triggers with another comment are outdated."""
     watch = f" watch={','.join(capture.watch)}" if capture.watch else ""
-    return f"duebox 4 key={capture.key} sources={','.join(capture.sources)}{watch}"
+    return f"duebox 5 key={capture.key} sources={','.join(capture.sources)}{watch}"
 
 
 def execute_sql(using: str, text: str) -> None:

@@ -7,19 +7,25 @@
 CREATE OR REPLACE FUNCTION {schema}.{function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+#variable_conflict use_column
 DECLARE
     changed text[];
     next_due timestamptz;
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        SELECT array_agg({key}::text) INTO changed FROM new_rows;
-    ELSIF TG_OP = 'UPDATE' THEN
-        SELECT array_agg(key) INTO changed FROM ({changed}) AS changed_row;
-    ELSIF TG_OP = 'DELETE' THEN
-        SELECT array_agg({key}::text) INTO changed FROM old_rows;
-    ELSE
+    BEGIN
+        IF TG_OP = 'INSERT' THEN
+            SELECT array_agg({key}::text) INTO changed FROM new_rows;
+        ELSIF TG_OP = 'UPDATE' THEN
+            SELECT array_agg(duebox_key) INTO changed FROM ({changed}) AS changed_row;
+        ELSIF TG_OP = 'DELETE' THEN
+            SELECT array_agg({key}::text) INTO changed FROM old_rows;
+        ELSE
+            changed := ARRAY[''];
+        END IF;
+    EXCEPTION WHEN undefined_column THEN
+        -- A column was renamed, and the triggers are renewed when migrate ends. Until then all rows count as changed.
         changed := ARRAY[''];
-    END IF;
+    END;
     IF changed IS NULL THEN
         RETURN NULL;
     END IF;
