@@ -119,6 +119,13 @@ def measure_audit(options: argparse.Namespace) -> dict[str, object]:
     return result
 
 
+def measure_capture(options: argparse.Namespace) -> dict[str, object]:
+    from bench import capture
+
+    print("  capture: saves and a bulk update with triggers, and without ...", file=sys.stderr)
+    return capture.measure()
+
+
 def measure_order(options: argparse.Namespace) -> dict[str, object]:
     from bench import order
 
@@ -153,6 +160,7 @@ PARTS = {
     "time": measure_time,
     "contracts": measure_contracts,
     "audit": measure_audit,
+    "capture": measure_capture,
     "order": measure_order,
     "webhooks": measure_webhooks,
     "aws": measure_aws,

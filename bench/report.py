@@ -11,6 +11,7 @@ def show(result: dict[str, object]) -> None:
     rows += [*time_rows(result)] if "sync_s" in result else []
     rows += [*contract_rows(result)] if "contract_row_us" in result else []
     rows += [*audit_rows(result)] if "audit_verify_s" in result else []
+    rows += [*capture_rows(result)] if "update_50k_ms" in result else []
     rows += [*order_rows(result)] if "ordered_events_s" in result else []
     rows += [*webhook_rows(result)] if "webhooks_rate" in result else []
     if "aws_event_us" in result:
@@ -50,6 +51,17 @@ def hot_rows(result: dict[str, object]) -> list[Row]:
 
 def _shares(found: dict[str, float]) -> str:
     return f"{found['p50']} / {found['p95']} / {found['p99']} ms"
+
+
+def capture_rows(result: dict[str, object]) -> list[Row]:
+    without, of_update = result["save_without_triggers_ms"], result["update_50k_without_triggers_ms"]
+    return [
+        ("save of a row that a plan follows", f"{result['save_ms']:.2f} ms", "without triggers", f"{without:.2f} ms",
+         result["save_times"]),
+        ("update() of 50,000 such rows", f"{result['update_50k_ms']:,.0f} ms", "without triggers",
+         f"{of_update:,.0f} ms", result["update_50k_times"]),
+        ("plan these 50,000 changes", f"{result['plan_50k_changes_ms'] / 1000:.1f} s", "", "", None),
+    ]  # fmt: skip
 
 
 def engine_rows(result: dict[str, object]) -> list[Row]:

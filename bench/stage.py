@@ -9,7 +9,7 @@ import duebox
 PAYLOAD = {"text": "x" * 260}
 TABLES = (
     "duebox_event, duebox_delivery, duebox_attempt, duebox_worker, duebox_schedule, duebox_schedule_log, "
-    "duebox_destination_state, bench_effect, bench_person"
+    "duebox_destination_state, duebox_row_change, bench_effect, bench_person"
 )
 
 

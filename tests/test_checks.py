@@ -15,9 +15,10 @@ from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
+from django.db.models.fields.composite import CompositePrimaryKey
 
 import duebox
-from duebox import plans, sweeps
+from duebox import capture, plans, sweeps
 from duebox.checks import check_database_zones
 from duebox.contracts import EventType, declared, files
 from duebox.contracts.types import declare as declare_type
@@ -25,8 +26,11 @@ from duebox.contracts.types import forget
 from duebox.models import Delivery
 from duebox.store.event_types import OWN_TYPES
 from duebox.testing import travel
-from duebox.when import WhenError, zones
+from duebox.when import WhenError, minutes, zones
 from tests.app.models import Account, Task
+from tests.app.people import Device, Person
+from tests.app.planned import Reminders, forgetting, reminding
+from tests.app.planned import declare as declare_plan
 from tests.contracts.catalogue import declare_all
 
 pytestmark = pytest.mark.django_db(databases=["default", "other"])
@@ -700,3 +704,135 @@ def test_W022_a_pool_that_is_smaller_than_the_threads_of_a_worker_is_a_warning(s
     assert not [each for each in found() if each[0] == "duebox.W022"]
     monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", {"pool": True})
     assert not [each for each in found() if each[0] == "duebox.W022"]
+
+
+@pytest.fixture
+def reminders():
+    """A plan on appointments that follows people, whose tables have their triggers."""
+    with forgetting():
+        plan = reminding(minutes(-60), follows={Person: "person"})
+        capture.install("default")
+        yield plan
+
+
+def without_triggers(number="duebox.W023"):
+    return [each[1:] for each in found(databases=["default"]) if each[0] == number]
+
+
+def sql(*statements):
+    with connections["default"].cursor() as cursor:
+        for each in statements:
+            cursor.execute(each)
+
+
+def test_W023_a_table_with_its_triggers_is_fine(reminders):
+    assert found(databases=["default"]) == []
+
+
+def test_W023_triggers_that_are_missing_or_outdated_are_a_warning_with_the_command(reminders):
+    sql("DROP TRIGGER duebox_capture_update ON app_person")
+    for table in capture.row_changes.installed("default"):
+        if table.table == "app_person":
+            sql(f"DROP FUNCTION {table.function} CASCADE")
+        else:
+            sql(f"COMMENT ON FUNCTION {table.function} IS 'duebox 0'")
+    [(message, hint)] = without_triggers()
+    assert message.startswith(
+        "Triggers on tables that plans follow are not installed in database 'default': those on app_appointment are "
+        "outdated, those on app_person are missing."
+    )
+    assert hint == "Run: manage.py migrate --database default"
+
+
+def test_W023_a_role_without_the_rights_is_told_what_to_grant(reminders):
+    sql("DROP ROLE IF EXISTS duebox_test_check", "CREATE ROLE duebox_test_check",
+        "GRANT USAGE ON SCHEMA public TO duebox_test_check")  # fmt: skip
+    for table in capture.row_changes.installed("default"):
+        sql(f"DROP FUNCTION {table.function} CASCADE")
+    sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO duebox_test_check", "SET LOCAL ROLE duebox_test_check")
+    [(_, hint)] = without_triggers()
+    sql("RESET ROLE")
+    assert "duebox_test_check may not" in hint
+    assert "GRANT TRIGGER ON app_appointment TO duebox_test_check; GRANT TRIGGER ON app_person TO duebox_test" in hint
+    assert "GRANT CREATE ON SCHEMA public TO duebox_test_check;" in hint
+    assert "manage.py duebox capture --sql --database default" in hint
+    sql("GRANT TRIGGER ON app_appointment, app_person TO duebox_test_check",
+        "GRANT CREATE ON SCHEMA public TO duebox_test_check", "SET LOCAL ROLE duebox_test_check")  # fmt: skip
+    assert [hint for _, hint in without_triggers()] == ["Run: manage.py migrate --database default"]
+    assert [each.error for each in capture.install("default")] == ["", ""]
+    assert without_triggers() == []
+    sql("RESET ROLE")
+
+
+def test_W023_says_nothing_before_the_migrations_of_duebox(reminders):
+    sql("DROP TABLE duebox_row_change")
+    assert without_triggers() == []
+
+
+def test_W024_models_that_cannot_have_triggers_are_a_warning(monkeypatch):
+    with forgetting():
+        plan = declare_plan(Reminders, Device)
+        capture.install("default")
+        monkeypatch.setattr(Device._meta, "managed", False)
+        [(message, hint)] = without_triggers("duebox.W024")
+    assert message == (
+        "app.Device cannot have triggers, because Django does not manage its table: plans that follow it "
+        f"({plan.name}) see what is saved and deleted through Django, and not QuerySet.update(), bulk operations and "
+        "raw SQL."
+    )
+    assert "Call sync of the plan after these" in hint
+    assert "'duebox.W024' into SILENCED_SYSTEM_CHECKS" in hint
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (["CREATE FOREIGN TABLE far (id uuid, serviced_at timestamptz) SERVER duebox_test"], "it has a foreign table"),
+        (
+            [
+                "CREATE TABLE far (id uuid, serviced_at timestamptz) PARTITION BY HASH (id)",
+                "CREATE FOREIGN TABLE far_1 PARTITION OF far FOR VALUES WITH (MODULUS 1, REMAINDER 0) "
+                "SERVER duebox_test",
+            ],
+            "a partition of its table is a foreign table",
+        ),
+        (["CREATE VIEW far AS SELECT * FROM app_device"], "it has a view in the place of a table"),
+    ],
+)
+def test_W024_tables_that_cannot_have_triggers_are_a_warning_and_get_none(monkeypatch, made, why):
+    sql("CREATE FOREIGN DATA WRAPPER duebox_test", "CREATE SERVER duebox_test FOREIGN DATA WRAPPER duebox_test", *made)
+    monkeypatch.setattr(Device._meta, "db_table", "far")
+    with forgetting():
+        declare_plan(Reminders, Device)
+        assert capture.install("default") == []
+        [(message, _)] = without_triggers("duebox.W024")
+        assert f"because {why}:" in message
+        assert without_triggers() == []
+
+
+def test_W024_a_composite_primary_key_is_a_warning(monkeypatch):
+    monkeypatch.setattr(Device._meta, "pk", CompositePrimaryKey("id", "serviced_at"))
+    with forgetting():
+        declare_plan(Reminders, Device)
+        assert capture.captures("default") == []
+        [(message, _)] = without_triggers("duebox.W024")
+    assert "because it has a composite primary key" in message
+
+
+def test_E043_a_watched_field_that_there_is_not_is_an_error_where_it_could_not_be_refused_before(monkeypatch, caplog):
+    with forgetting():
+        with monkeypatch.context() as early:
+            early.setattr(apps, "models_ready", False)
+            plan = reminding(minutes(-60), watch=("start_at",))
+        assert [each for each in found() if each[0] == "duebox.E043"] == [
+            (
+                "duebox.E043",
+                f"{plan.name} watches 'start_at', which is no field of app.Appointment with a column; "
+                "did you mean 'starts_at'?",
+                "Correct watch of the plan. Until then changes of all fields count.",
+            )
+        ]
+        call_command("migrate", verbosity=0)
+        assert [each.state for each in capture.tables("default")] == ["installed"]
+        assert capture.captures("default")[0].watch == ()
+    assert "watch is not used, changes of all fields count: app.Reminders watches 'start_at'" in caplog.text

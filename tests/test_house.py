@@ -13,7 +13,7 @@ from duebox.store.statements import statement
 
 HOUSE = Path(duebox.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
-STATEMENTS = sorted(HOUSE.rglob("*.sql"))
+STATEMENTS = sorted(path for path in HOUSE.rglob("*.sql") if path.parent.name == "sql")
 
 # From the middle outwards, as the docstring of the package draws it; a room may import what is in front of it.
 LAYERS = [
@@ -29,7 +29,7 @@ LAYERS = [
     {"planner", "drafts", "deliveries", "status"},
     {"schedule", "deciding", "firing", "syncing", "following", "rezone"},
     {"upcoming", "plans"},
-    {"sweeps", "sweeping", "periodic", "asynchronous"},
+    {"sweeps", "sweeping", "periodic", "asynchronous", "capture", "row_changes"},
     {"upkeep", "notices"},
     {"redis_tier"},
     {"worker"},

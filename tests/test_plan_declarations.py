@@ -156,3 +156,25 @@ def test_policies_are_checked_when_they_are_used(trip):
     declare(Birthdays, rule=lambda self, row: anniversary(row.born_on, at="09:00"), late="sometimes")
     with pytest.raises(ValueError, match="Late policy 'sometimes' does not exist"):
         Person.objects.create()
+
+
+@pytest.mark.parametrize(
+    ("watch", "message"),
+    [
+        (("start_at",), "app.Reminders watches 'start_at', which is no field of app.Appointment with a column; did you "
+                        "mean 'starts_at'?"),
+        (("surgery",), "app.Reminders watches 'surgery', which is no field of app.Appointment with a column; there are "
+                       "id, person, room, starts_at, local_start, status."),
+        ("status", "watch of app.Reminders is 'status'; write a tuple of names, as in watch = ('starts_at', "),
+        ((1,), "watch of app.Reminders is (1,); write a tuple of names, as in watch = ('starts_at', 'status')."),
+    ],
+)  # fmt: skip
+def test_a_watched_field_that_there_is_not_is_refused(watch, message):
+    with pytest.raises(InvalidPlan, match=re.escape(message)):
+        declare(Reminders, watch=watch)
+    assert "app.Reminders" not in names()
+
+
+def test_watched_fields_are_known_by_their_columns():
+    plan = declare(Reminders, watch=["status", "person"])
+    assert plans.watched_columns(plans.plan_of(plan)) == ("person_id", "status")

@@ -23,6 +23,7 @@ The map, from the middle outwards; imports point to the left only:
     planner drafts                              how an intention becomes a row, and a changed one another row
     schedule upcoming deciding firing           moments: plan them, see them coming, let them happen
     plans following syncing rezone              moments that follow the rows of a model, and the zone database
+    capture row_changes                         triggers on the rows that plans follow, and what they have noted
     sweeps sweeping periodic upkeep             rows whose time has come; functions by the clock; the engine's own work
     asynchronous                                the same for async code
     redis_tier                                  a bell and a mirror in Redis, for who has one; never the truth

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 from django.utils.module_loading import autodiscover_modules
 
 
@@ -13,7 +14,7 @@ class DueboxConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from duebox import checks, destination_checks, routing, upkeep  # noqa: F401 - registers system checks, upkeep
+        from duebox import capture, checks, destination_checks, routing, upkeep  # noqa: F401 - system checks, upkeep
         from duebox.conf import conf
         from duebox.contracts import files
         from duebox.destinations import configured
@@ -31,5 +32,6 @@ class DueboxConfig(AppConfig):
         files.load(files.folder())  # the check E008 says which files cannot be used
         autodiscover_modules("handlers", "plans", "sweeps")
         configured.set_up()  # the check E009 says what is wrong with them
+        post_migrate.connect(capture.after_migrate, sender=self, dispatch_uid="duebox.capture")
         if "celery" in sys.modules:  # a project that uses it has made its app by now
             from duebox.entrypoints import celery  # noqa: F401 - registers the tasks, and who reports how tasks end

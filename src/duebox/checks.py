@@ -14,12 +14,13 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from duebox import clock, identities
+from duebox import capture, clock, identities
 from duebox.conf import conf, misspelt, mistakes
 from duebox.contracts import declared, files, naming
 from duebox.contracts.types import latest, versions_of
 from duebox.periodic import by_name as periodic_functions
-from duebox.plans import Plan, plans
+from duebox.plans import Plan, plans, watch_mistakes
+from duebox.store import followed_tables
 from duebox.store import zones as zones_in_database
 from duebox.store.zones import ZoneProbe
 from duebox.subscribers import subscribers
@@ -230,6 +231,70 @@ def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
             f"{who} has no organization(self, row), but {cls.event!r} has a public event, which belongs to one.",
             hint=f"Define organization(self, row) in {cls.__name__}.",
             id="duebox.E041",
+        )
+
+
+@register("duebox")
+def check_watched_fields(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Of a plan that was declared before the models were ready; any other was refused when it was declared."""
+    hint = "Correct watch of the plan. Until then changes of all fields count."
+    return [Error(mistake, hint=hint, id="duebox.E043") for plan in plans() for mistake in watch_mistakes(plan)]
+
+
+@register(Tags.database, "duebox")
+def check_triggers(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Triggers on the tables that plans follow: where they are not, and where there can be none."""
+    if sys.argv[1:2] == ["migrate"]:
+        return []  # it runs this check before it repairs what the check would complain about
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        try:
+            if plans() and capture.is_ready(alias):
+                found += [*_without_triggers(alias), *_unfollowed(alias)]
+        except OperationalError:
+            continue  # a database that does not answer is nothing this check knows a repair for
+    return found
+
+
+def _without_triggers(alias: str) -> Iterator[CheckMessage]:
+    wrong = [each for each in capture.tables(alias) if each.state in ("missing", "outdated")]
+    if not wrong:
+        return
+    rights = {each.table: followed_tables.rights(alias, each.table) for each in wrong}
+    refused = [table for table, has in rights.items() if not has.are_enough]
+    hint = f"Run: manage.py migrate --database {alias}"
+    if refused:
+        role, schema = rights[refused[0]][:2]
+        grants = [f"GRANT TRIGGER ON {table} TO {role};" for table in refused if not rights[table].on_table]
+        if not all(rights[table].in_schema for table in refused):
+            grants.append(f"GRANT CREATE ON SCHEMA {schema} TO {role};")
+        give = f"Let the owner run {' '.join(grants)} and then run it. " if grants else ""
+        hint += (
+            f", as a role that may do it: {role} may not. {give}Or let a role that may do it, and has the rights of "
+            f"Duebox on its tables, run what this prints: manage.py duebox capture --sql --database {alias}"
+        )
+    listed = _listed([f"those on {each.table} are {each.state}" for each in wrong])
+    yield Warning(
+        f"Triggers on tables that plans follow are not installed in database {alias!r}: {listed}. There, only what is "
+        "saved and deleted through Django is sure to be seen.",
+        hint=hint,
+        id="duebox.W023",
+    )
+
+
+def _unfollowed(alias: str) -> Iterator[CheckMessage]:
+    for each in capture.unfollowed(alias):
+        yield Warning(
+            f"{each.model._meta.label} cannot have triggers, because {each.why}: plans that follow it "
+            f"({_listed([*each.plans])}) see what is saved and deleted through Django, and not QuerySet.update(), bulk "
+            "operations and raw SQL.",
+            hint=(
+                "Call sync of the plan after these, or leave them to the daily reconcile. If that is enough, put "
+                "'duebox.W024' into SILENCED_SYSTEM_CHECKS."
+            ),
+            id="duebox.W024",
         )
 
 

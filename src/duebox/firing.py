@@ -21,6 +21,7 @@ from duebox.fact import EXPIRES_AFTER, EXPIRES_AT, Fact, FactRow
 from duebox.ids import uuid7
 from duebox.promise import with_twins
 from duebox.store import schedules
+from duebox.store.row_changes import sources_with_changes
 from duebox.store.schedules import DueSchedule, FiredDelivery, Route
 from duebox.subscribers import PERIODIC, Subscriber, receivers_for
 
@@ -30,8 +31,21 @@ BATCH = 1000
 POSTPONE = timedelta(minutes=1)
 Guard = Callable[[str, Collection[str]], set[str]]
 
+Refresh = Callable[[str, Collection[str]], set[str]]
+
 _guards: dict[str, Guard] = {}
+_follows: dict[str, Follow] = {}
 _dump = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class Follow(NamedTuple):
+    """How the schedules of a plan follow rows that change."""
+
+    sources: tuple[str, ...]
+    """The types of the rows that the plan follows besides those of its own model."""
+    refresh: Refresh
+    """Plan rows anew, given a database and ids; gives the ids of those that are up to date until the transaction ends.
+    """
 
 
 class Fired(NamedTuple):
@@ -51,22 +65,70 @@ def unguard(plan: str) -> None:
     _guards.pop(plan, None)
 
 
+def follow(plan: str, sources: tuple[str, ...], refresh: Refresh) -> None:
+    """Schedules of this plan do not fire while a row of theirs has a change that was not planned yet."""
+    _follows[plan] = Follow(sources, refresh)
+
+
+def unfollow(plan: str) -> None:
+    """Fire them whatever has changed."""
+    _follows.pop(plan, None)
+
+
 def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, now: datetime | None = None) -> Fired:
     """Fire at most `limit` schedules that are due; call again while it finds that many. With `floor` the caller says
     that none is due from before."""
     # Without a savepoint: in a test that lives through years, each would make every later look at the row slower.
     with transaction.atomic(using=using, savepoint=False):
-        due, moment = schedules.due(using, limit, floor=floor, now=now)
+        due, moment, changed = schedules.due(using, limit, floor=floor, now=now)
         if not due:
             return Fired()
-        decisions = _guarded(using, [decide(row, max(moment, row.due_at)) for row in due], moment)
-        fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now)
+        failed: set[int] = set()
+        if stale := _stale(using, due, changed):
+            refreshed, failed = _refreshed(using, stale)
+            left = {row.id for row in stale} - refreshed - failed
+            found, moment, _ = schedules.due(using, limit, floor=floor, now=now)
+            due = [row for row in found if row.id not in left]
+            if not due:
+                return Fired()
+        decided = [_postponed(row, moment) if row.id in failed else decide(row, max(moment, row.due_at)) for row in due]
+        decisions = _guarded(using, decided, moment)
+        fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now, checked=[row.id for row in due])
         stored = {row.key for _, row in fired}
         schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
     for each in decisions:
         if each.problem:
             logger.error("schedule failed: key=%s problem=%s", each.row.key, each.problem)
     return Fired(len(due), len({one.event for one, _ in fired}))
+
+
+def _stale(using: str, due: Sequence[DueSchedule], changed: Collection[int]) -> list[DueSchedule]:
+    """Those whose row was changed and not planned again yet; of a plan that follows other rows, all of them as long as
+    one of those rows was: which of them it concerns is known when they are planned."""
+    sources = {source for row in due if row.plan in _follows for source in _follows[row.plan].sources}
+    pending = sources_with_changes(using, sources) if sources else set()
+    return [
+        row
+        for row in due
+        if row.plan in _follows and (row.id in changed or not pending.isdisjoint(_follows[row.plan].sources))
+    ]
+
+
+def _refreshed(using: str, stale: Sequence[DueSchedule]) -> tuple[set[int], set[int]]:
+    """Plan their rows again; gives the ids of the schedules for which that was possible, and of those whose plan
+    failed. The others are held by somebody else."""
+    by_plan: dict[str, dict[str, list[int]]] = {}
+    for row in stale:
+        by_plan.setdefault(row.plan, {}).setdefault(row.aggregate_id, []).append(row.id)
+    refreshed: set[int] = set()
+    failed: set[int] = set()
+    for plan, rows in by_plan.items():
+        try:
+            refreshed.update(id for each in _follows[plan].refresh(using, list(rows)) for id in rows[each])
+        except Exception:
+            logger.exception("changed rows not planned: plan=%s; its schedules are tried again in a minute", plan)
+            failed.update(id for ids in rows.values() for id in ids)
+    return refreshed, failed
 
 
 class Prepared(NamedTuple):
@@ -105,8 +167,10 @@ def carry_out(
     now: datetime | None = None,
     lease: int = 0,
     mine: Collection[str] = (),
+    checked: Collection[int] = (),
 ) -> list[tuple[FiredDelivery, FactRow]]:
-    """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease."""
+    """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease. Of plans, what has
+    a change that was not planned yet is left out, but for schedules that are `checked`."""
     producer = conf().PRODUCER
     facts = [
         (each.row.id, fact)
@@ -121,7 +185,12 @@ def carry_out(
     ]
     steps = [next_step(each) for each in decisions]
     rows = {row.id: row for _, row in facts}
-    stored = [(one, rows[one.event]) for one in schedules.fire(using, steps, facts, routes, lease=lease, now=now)]
+    plans = {each.row.plan for each in decisions if each.row.plan in _follows}
+    follows = [(plan, source) for plan in plans for source in _follows[plan].sources]
+    stored = [
+        (one, rows[one.event])
+        for one in schedules.fire(using, steps, facts, routes, lease=lease, now=now, checked=checked, follows=follows)
+    ]
     announce([Fact(rows[event]) for event in dict.fromkeys(one.event for one, _ in stored)], using)
     return stored
 
@@ -155,9 +224,13 @@ def _ask(using: str, plan: str, ids: set[str]) -> set[str] | None:
         return None
 
 
+def _postponed(row: DueSchedule, now: datetime) -> Decision:
+    return Decision(row, [], None, None, postponed=now + POSTPONE)
+
+
 def _checked(each: Decision, valid: set[str] | None, now: datetime) -> Decision:
     if valid is None:
-        return Decision(each.row, [], None, None, postponed=now + POSTPONE)
+        return _postponed(each.row, now)
     return each if each.row.aggregate_id in valid else each._replace(fire=[], skipped=each.fire)
 
 

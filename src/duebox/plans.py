@@ -1,8 +1,9 @@
 """Plans: moments that follow the rows of a model.
 
 Say once how reminders hang on an appointment or greetings on a birthday. Whenever a row is saved or deleted its
-schedules are planned anew in the same transaction; `sync` does it for many rows at once, and `reconcile` for all of
-them, which heals what `QuerySet.update()` passed by.
+schedules are planned anew in the same transaction. Changes by `QuerySet.update()`, bulk operations and raw SQL are
+noted by triggers and planned by a worker within milliseconds; a schedule does not fire before. `sync` plans many rows
+at once, and `reconcile` all of them.
 """
 
 from __future__ import annotations
@@ -10,24 +11,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
+from django.apps import apps
+from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from duebox import following
 from duebox.context import names_async_form
 from duebox.drafts import Draft
 from duebox.exceptions import InvalidEvent, InvalidPlan
-from duebox.firing import guard, unguard
+from duebox.firing import follow, guard, unfollow, unguard
 from duebox.identities import aggregate_type
 from duebox.intent import Intent
 from duebox.planner import Wanted, revive
 from duebox.promise import refuse_spelling
 from duebox.schedule import Entities, Key, alias_in_use, asked_by, chosen, one_transaction, project_zone
 from duebox.store import database_clock, schedules
+from duebox.store.brief import Busy, brief
 from duebox.store.lookups import any_of
+from duebox.store.row_changes import take_of
 from duebox.syncing import Progress, Rows, Synced, reconcile_rows, sync_rows
 from duebox.when import (
     CatchUp,
@@ -48,6 +54,8 @@ from duebox.when import (
 from duebox.when.planning import GRACE
 from duebox.when.policy import choose
 
+REFRESH_SECONDS = 0.02
+"""How long a schedule that is due waits for a row that another transaction holds, before the others fire without it."""
 _plans: dict[str, Plan] = {}
 
 
@@ -71,6 +79,9 @@ class Plan:
     catch_up: ClassVar[CatchUp | None] = None
     late: ClassVar[Late | str] = Late.FIRE_NOW
     grace: ClassVar[timedelta] = GRACE
+    watch: ClassVar[tuple[str, ...]] = ()
+    """Fields of the model whose changes count where a statement changes rows without Django's signals: one that changes
+    only other fields is not noted. Empty: all fields. Saves through Django are always planned."""
     restore_on_move: ClassVar[bool] = False
     """Whether reminders that somebody cancelled are planned again when their anchor moves."""
 
@@ -111,7 +122,8 @@ class Plan:
 
     @classmethod
     def sync(cls, rows: Rows, *, using: str | None = None, dry_run: bool = False) -> Synced:
-        """Plan anew for these rows, a queryset or primary keys: after `QuerySet.update()`, `bulk_create()` and such."""
+        """Plan anew for these rows, a queryset or primary keys: now and in this transaction, where a worker would do it
+        after the commit; and for what depends on something else than rows."""
         alias = using or getattr(rows, "_db", None) or alias_in_use()
         return sync_rows(plan_of(cls), rows, using=alias, dry_run=dry_run)
 
@@ -220,6 +232,7 @@ def remove(name: str) -> None:
     del _plans[name]
     following.disconnect(name)
     unguard(name)
+    unfollow(name)
 
 
 def _register(plan: Plan) -> None:
@@ -231,6 +244,8 @@ def _register(plan: Plan) -> None:
     _plans[plan.name] = plan
     if type(plan).still_valid is not Plan.still_valid:
         guard(plan.name, lambda using, ids: _still_valid(plan, using, ids))
+    others = {aggregate_type(model) for model in plan.follows}
+    follow(plan.name, tuple(sorted(others)), lambda using, ids: refresh(plan, using, ids))
     following.connect(plan)
 
 
@@ -244,6 +259,7 @@ def _refuse_mistakes(plan: Plan) -> None:
     if not isinstance(getattr(plan, "event", None), str):
         raise InvalidPlan(f"{plan.name} emits nothing; declare event = 'appointment.reminder_due' or the like.")
     kind.offsets = _offsets(plan)
+    kind.watch = _watched(plan)
     try:
         refuse_spelling(plan.event)
     except InvalidEvent as error:
@@ -276,6 +292,50 @@ def _offsets(plan: Plan) -> tuple[Offset, ...]:
         raise InvalidPlan(f"offsets of {plan.name}: {error}") from None
 
 
+def _watched(plan: Plan) -> tuple[str, ...]:
+    """The fields that a plan watches. Before the models are ready there is no telling which fields they have: then a
+    system check refuses those that there are not."""
+    given: Any = plan.watch
+    if not isinstance(given, tuple | list) or not all(isinstance(each, str) for each in given):
+        raise InvalidPlan(
+            f"watch of {plan.name} is {given!r}; write a tuple of names, as in watch = ('starts_at', 'status')."
+        )
+    if apps.models_ready and (wrong := watch_mistakes(plan)):
+        raise InvalidPlan(" ".join(wrong))
+    return tuple(given)
+
+
+def watched_columns(plan: Plan) -> tuple[str, ...]:
+    """The columns of the fields that a plan watches; none for all of them, also where one is not known."""
+    columns = [_column(plan.model, name) for name in plan.watch]
+    return tuple(sorted({each for each in columns if each})) if all(columns) else ()
+
+
+def watch_mistakes(plan: Plan) -> list[str]:
+    """What is wrong with the fields that a plan watches, a sentence for each."""
+    wrong = [name for name in plan.watch if not _column(plan.model, name)]
+    return [
+        f"{plan.name} watches {name!r}, which is no field of {plan.model._meta.label} with a column; "
+        f"{_near_field(plan.model, name)}"
+        for name in wrong
+    ]
+
+
+def _near_field(model: type[models.Model], name: str) -> str:
+    names = [field.name for field in model._meta.concrete_fields]
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+
+
+def _column(model: type[models.Model], name: str) -> str | None:
+    """None for what there is not, and for what is stored elsewhere: many-to-many fields and reverse relations."""
+    try:
+        field = model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return None
+    return getattr(field, "column", None) if getattr(field, "concrete", False) else None
+
+
 def _lead(table: Timetable, rule: Reminder) -> timedelta:
     """How long the reminder comes before its anchor, or a little less: days may be short, and so may months."""
     if not rule.by.days and not rule.by.months:
@@ -284,6 +344,21 @@ def _lead(table: Timetable, rule: Reminder) -> timedelta:
     due = at_offset(rule.anchor, rule.by, table.zone, **policies)
     anchor = at_offset(rule.anchor, Offset(), table.zone, **policies)
     return min(rule.by.length, anchor.instant - due.instant) if due and anchor else rule.by.length
+
+
+def refresh(plan: Plan, using: str, ids: Collection[str]) -> set[str]:
+    """Plan rows anew that have changed, just before they fire. Gives the ids of those that are up to date, and stay so
+    until the transaction ends: their rows are locked. A row that somebody else holds is left alone, and those beside it
+    are not kept waiting."""
+    try:
+        with brief(using, REFRESH_SECONDS):
+            pks = sorted(plan.model._meta.pk.to_python(each) for each in ids)
+            if following.is_only_follower(plan):
+                take_of(using, plan.aggregate_type, ids)
+            sync_rows(plan, pks, using=using)
+    except Busy:
+        return set() if len(ids) == 1 else set().union(*(refresh(plan, using, [each]) for each in ids))
+    return set(ids)
 
 
 def _still_valid(plan: Plan, using: str, ids: Collection[str]) -> set[str]:

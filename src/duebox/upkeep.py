@@ -46,7 +46,7 @@ def prepare_upkeep(using: str) -> None:
 
 @on("duebox.plans.reconcile", name="duebox.reconcile", atomic=False)
 def reconcile(event: Fact) -> None:
-    """Compare every plan with the rows of its model; heals what passed by the signals."""
+    """Compare every plan with the rows of its model; puts right what neither signals nor triggers have seen."""
     using = alias_in_use()
     outside = handling.set(None)  # what is healed has a story of its own, it was not caused by the upkeep
     try:

@@ -6,11 +6,16 @@ import sys
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 import duebox
-from duebox.models import Attempt, Delivery
+from duebox import capture
+from duebox.models import Attempt, Delivery, RowChange
 from duebox.store import operations
 from duebox.testing import drain
+from duebox.when import minutes
+from tests.app.people import Appointment
+from tests.app.planned import reminding
 
 SETTINGS = """
 INSTALLED_APPS = ["duebox"]
@@ -52,3 +57,20 @@ def test_it_can_be_taken_back_and_done_again_with_rows_that_are_newer(on, back_t
         row.refresh_from_db()
         assert row.status == "dead"
         assert list(Attempt.objects.values_list("outcome", flat=True)) == ["dead"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_triggers_on_followed_tables_leave_with_the_table_that_they_write_to(forget_plans):
+    reminding(minutes(-60))
+    capture.install("default")
+    try:
+        call_command("migrate", "duebox", "0010", verbosity=0)
+        assert Appointment.objects.update(status="cancelled") == 0  # a trigger would fail
+    finally:
+        call_command("migrate", "duebox", verbosity=0)
+    assert [each.state for each in capture.tables("default")] == ["installed"]
+    call_command("flush", verbosity=0, interactive=False)
+    assert not RowChange.objects.exists()  # the triggers have noted the TRUNCATE
+    for each in capture.row_changes.installed("default"):
+        with connection.cursor() as cursor:
+            cursor.execute(capture.row_changes.remove_sql(each.function))

@@ -142,6 +142,8 @@ UNNEXT = "DROP FUNCTION duebox_next_due(text[], timestamptz);"
 # Fire: advance the schedules, insert their events and deliveries, wake a sleeping worker.
 # A schedule that was changed since it was read has another revision: it is left alone, and so is its event.
 # Deliveries that the firing worker can run itself are born under its lease and need no claim.
+# A schedule of a plan does not fire while its row, or a row that the plan follows, has a change that was not planned yet
+# (duebox_row_change), unless the caller has locked these rows and planned them again: `checked`.
 # Gives every event that was stored, with each of its deliveries.
 FIRE = """
 CREATE OR REPLACE FUNCTION duebox_fire(
@@ -152,7 +154,8 @@ CREATE OR REPLACE FUNCTION duebox_fire(
     new_source bigint[], new_id uuid[], new_type text[], new_version smallint[], new_occurred float8[],
     new_aggregate_type text[], new_aggregate_id text[], new_organization text[], new_correlation text[],
     new_causation uuid[], new_actor text[], new_producer text[], new_key text[], new_data text[], new_metadata text[],
-    route_event uuid[], route_subscriber text[], route_stream text[], route_mine boolean[]
+    route_event uuid[], route_subscriber text[], route_stream text[], route_mine boolean[],
+    checked bigint[], follow_plan text[], follow_source text[]
 ) RETURNS TABLE (event text, id bigint, subscriber text, due float8, lease bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -177,6 +180,20 @@ BEGIN
         )
         JOIN duebox_schedule s ON s.id = given.id
         WHERE s.revision = given.revision AND s.status = 'scheduled'
+          AND (s.plan = '' OR s.id = ANY(checked) OR NOT (
+              EXISTS (
+                  SELECT FROM duebox_row_change c WHERE c.source = s.aggregate_type AND c.key = s.aggregate_id
+              ) OR EXISTS (
+                  SELECT FROM duebox_row_change c WHERE c.source = s.aggregate_type AND c.key = ''
+              ) OR EXISTS (
+                  SELECT FROM duebox_row_change c
+                  WHERE c.source = s.aggregate_type AND c.keys IS NOT NULL AND s.aggregate_id = ANY(c.keys)
+              ) OR EXISTS (
+                  SELECT FROM unnest(follow_plan, follow_source) AS follow (plan, source)
+                  JOIN duebox_row_change c ON c.source = follow.source
+                  WHERE follow.plan = s.plan
+              )
+          ))
         FOR UPDATE OF s SKIP LOCKED
     ), moved AS (
         UPDATE duebox_schedule AS s

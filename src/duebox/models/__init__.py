@@ -15,6 +15,7 @@ from duebox.models.delivery import Delivery
 from duebox.models.destination_state import DestinationState
 from duebox.models.event import Event
 from duebox.models.handover import Handover
+from duebox.models.row_change import RowChange
 from duebox.models.schedule import Schedule
 from duebox.models.schedule_log import ScheduleLog
 from duebox.models.task_run import TaskRun
@@ -31,6 +32,7 @@ __all__ = [
     "DestinationState",
     "Event",
     "Handover",
+    "RowChange",
     "Schedule",
     "ScheduleLog",
     "TaskRun",

@@ -18,11 +18,11 @@ class Busy(Exception):
 
 
 @contextmanager
-def brief(using: str) -> Iterator[None]:
-    """A transaction that ends with `Busy` where it would have to wait for long."""
+def brief(using: str, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """A transaction that ends with `Busy` where it would have to wait longer than this for a lock."""
     try:
         with transaction.atomic(using=using):
-            run("lock_patience", using, {"milliseconds": int(PATIENCE_SECONDS * 1000)})
+            run("lock_patience", using, {"milliseconds": int(seconds * 1000)})
             yield
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):

@@ -17,6 +17,7 @@ from duebox.destinations.subscription import Subscription
 from duebox.exceptions import EndlessDrain, InvalidSubscriber, LeaseLost
 from duebox.firing import fire_due
 from duebox.outcome import Dead, Retried, Snooze
+from duebox.row_changes import plan_changes
 from duebox.store import leases, outside
 from duebox.store.deliveries import Claim, Claimed, DueNow, Ended, claim, due_now, promote, release
 from duebox.subscribers import Subscriber, by_name, matching
@@ -111,6 +112,7 @@ class Draining:
         self._seen = None
         try:
             while True:
+                plan_changes(self._using)
                 fired = fire_due(self._using, floor=self._floor, now=self._now).due
                 if not self._round(limit, drained) and not fired:
                     break

@@ -14,6 +14,7 @@ from duebox.firing import BATCH, fire_due
 from duebox.redis_tier.tier import tier_of
 from duebox.store import leases
 from duebox.store.deliveries import claim, seconds_to_next
+from duebox.store.row_changes import CHANGES
 from duebox.store.schedules import DUE_NOW, NEAR_SECONDS, SCHEDULES
 from duebox.subscribers import OUTSIDE, matching
 from duebox.upkeep import prepare_upkeep
@@ -30,6 +31,7 @@ from duebox.worker.limits import limits_of
 from duebox.worker.listener import Listener
 from duebox.worker.outside import outside_of
 from duebox.worker.patience import WAITS
+from duebox.worker.row_changes import RowChanges
 from duebox.worker.sessions import own_connection
 from duebox.worker.settling import rescue
 from duebox.worker.tidy import close_connections, tidy_connections
@@ -111,6 +113,7 @@ class Worker:
         threads = threads or settings.THREADS
         self.limits = limits_of(self.crew, threads, self._poll_seconds, lambda: self._told_mode[1])
         self.crew.through = self.limits.done if self.limits else None
+        self.row_changes = RowChanges(self.using, self.watchdog)
         self._ending = Ending(self.lease, self.crew, self.outside, self.watchdog, lives_on=lives_on)
         self._upkeep = threading.Thread(target=self._keep_up, name="duebox-upkeep", daemon=True)
         self._ahead = Ahead(self.using, clock)
@@ -152,6 +155,7 @@ class Worker:
         if self.limits:
             self.limits.start()
         self._upkeep.start()
+        self.row_changes.start()
         for each in self._ears:
             each.start()
         try:
@@ -175,6 +179,10 @@ class Worker:
 
     def wake(self, what: str | None = None, session: int = 0) -> None:
         """There is something new: what a NOTIFY says, and the session that sent it; or it is not known what."""
+        if what in (None, CHANGES):
+            self.row_changes.wake()
+        if what == CHANGES:
+            return  # what is planned by it sends a NOTIFY of its own
         if self.outside:
             self.outside.wake()
         if self.limits:
@@ -249,6 +257,7 @@ class Worker:
             each.stop()
         if self.limits:
             self.limits.stop()
+        self.row_changes.stop()
         self._ending.shut_down(time.monotonic() + self._shutdown_seconds)
 
     def _poll_safely(self) -> float:

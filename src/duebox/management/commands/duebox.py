@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 
 from duebox.entrypoints import (
     audit,
+    capture,
     deliveries,
     destinations,
     documents,
@@ -38,6 +39,7 @@ RUNNING = {
     "health": Verb(health.health, health.add_health_options),
     "preview": Verb(preview.preview, preview.add_preview_options),
     "plan": Verb(plan.plan, plan.add_plan_options),
+    "capture": Verb(capture.capture, capture.add_capture_options),
     "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
 }
 GROUPS = {

@@ -9,5 +9,6 @@ SELECT * FROM duebox_fire(
     %(aggregate_type)s::text[], %(aggregate_id)s::text[], %(organization)s::text[], %(correlation)s::text[],
     %(causation)s::uuid[], %(actor)s::text[], %(producer)s::text[], %(key)s::text[], %(data)s::text[],
     %(metadata)s::text[],
-    %(route_event)s::uuid[], %(route_subscriber)s::text[], %(route_stream)s::text[], %(route_mine)s::boolean[]
+    %(route_event)s::uuid[], %(route_subscriber)s::text[], %(route_stream)s::text[], %(route_mine)s::boolean[],
+    %(checked)s::bigint[], %(follow_plan)s::text[], %(follow_source)s::text[]
 )

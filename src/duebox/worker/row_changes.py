@@ -1,0 +1,62 @@
+"""One thread per worker that plans rows whose changes were noted by triggers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from django.db import DatabaseError, InterfaceError
+
+from duebox.plans import plans
+from duebox.row_changes import plan_changes
+from duebox.worker.sessions import own_connection
+from duebox.worker.tidy import close_connections, tidy_connections
+from duebox.worker.watchdog import Watchdog
+
+logger = logging.getLogger("duebox.worker")
+
+POLL_SECONDS = 1.0
+"""How often to look where no NOTIFY arrives: behind a pooler, and while the worker is so busy that none is sent."""
+STOP_SECONDS = 2.0
+
+
+class RowChanges:
+    """Beside the loop: a bulk update of 100,000 rows must make no schedule late."""
+
+    def __init__(self, using: str, watchdog: Watchdog) -> None:
+        self._using = using
+        self._watchdog = watchdog
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="duebox-row-changes", daemon=True)
+
+    def start(self) -> None:
+        if plans():
+            self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        with own_connection(self._using, self._watchdog, "row-changes"):
+            while not self._stopping:
+                try:
+                    tidy_connections()
+                    if done := plan_changes(self._using, until=self._is_stopping):
+                        logger.debug("row changes planned: count=%d", done)
+                except (DatabaseError, InterfaceError) as error:
+                    close_connections()
+                    logger.warning("row changes not planned, next try in 1 s: %s", str(error).strip())
+                except Exception:
+                    logger.exception("row changes not planned, next try in 1 s")
+                self._wake.wait(POLL_SECONDS)
+                self._wake.clear()
+
+    def _is_stopping(self) -> bool:
+        return self._stopping

@@ -1,0 +1,399 @@
+"""A plan follows its rows whoever changes them: triggers note the change, a worker plans it, nothing stale fires."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import connection, transaction
+
+import duebox
+from duebox import capture, row_changes
+from duebox.firing import fire_due
+from duebox.models import Event, RowChange, Schedule
+from duebox.when import minutes
+from tests.app.people import Appointment, Device, Person, Surgery
+from tests.app.planned import Birthdays, Reminders, declare, live, reminding
+from tests.support import connection_params, eventually
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("forget_triggers")]
+
+MONDAY = datetime(2027, 3, 1, 12, tzinfo=UTC)
+LATER = MONDAY + timedelta(hours=5)
+
+
+@pytest.fixture
+def forget_triggers(transactional_db, forget_plans):
+    yield
+    with connection.cursor() as cursor:
+        for table in capture.row_changes.installed("default"):
+            cursor.execute(capture.row_changes.remove_sql(table.function))
+    RowChange.objects.all().delete()
+
+
+@pytest.fixture
+def plan():
+    """Reminders an hour before, in the zone of the person."""
+    found = reminding(minutes(-60), follows={Person: "person"})
+    capture.install("default")
+    return found
+
+
+@pytest.fixture
+def appointment(plan):
+    return Appointment.objects.create(person=Person.objects.create(), starts_at=MONDAY)
+
+
+def due(row):
+    """When the reminder of a row is due; None if there is none."""
+    return live(row).get("-PT60M") or live(row).get("-PT1H")
+
+
+def psql(*statements):
+    """As another program does it."""
+    with psycopg.connect(**connection_params(), autocommit=True) as elsewhere:
+        for each in statements:
+            elsewhere.execute(each)
+
+
+def is_planned():
+    row_changes.plan_changes("default")
+    assert not RowChange.objects.exists()
+
+
+HOUR = timedelta(hours=1)
+
+
+def test_a_save_is_planned_at_once_and_leaves_no_note(appointment):
+    assert due(appointment) == MONDAY - HOUR
+    appointment.starts_at = LATER
+    appointment.save()
+    assert due(appointment) == LATER - HOUR
+    appointment.person.save()
+    appointment.delete()
+    assert not RowChange.objects.exists()
+
+
+def test_a_queryset_update_is_noted_and_planned(appointment):
+    Appointment.objects.update(starts_at=LATER)
+    assert [str(each) for each in RowChange.objects.all()] == [f"app.appointment:{appointment.pk}"]
+    is_planned()
+    assert due(appointment) == LATER - HOUR
+
+
+def test_bulk_create_is_planned(plan):
+    [made] = Appointment.objects.bulk_create([Appointment(starts_at=MONDAY)])
+    is_planned()
+    assert due(made) == MONDAY - HOUR
+
+
+def test_bulk_create_with_update_conflicts_is_planned(appointment):
+    again = Appointment(pk=appointment.pk, starts_at=LATER, person=appointment.person)
+    Appointment.objects.bulk_create([again], update_conflicts=True, unique_fields=["id"], update_fields=["starts_at"])
+    is_planned()
+    assert due(appointment) == LATER - HOUR
+
+
+def test_bulk_update_is_planned(appointment):
+    appointment.starts_at = LATER
+    Appointment.objects.bulk_update([appointment], ["starts_at"])
+    is_planned()
+    assert due(appointment) == LATER - HOUR
+
+
+def test_a_queryset_delete_takes_the_reminders_back(appointment):
+    Appointment.objects.all()._raw_delete("default")  # what delete() does where nobody listens to signals
+    is_planned()
+    assert due(appointment) is None
+
+
+def test_a_cascade_in_the_database_takes_the_reminders_back(appointment):
+    psql(
+        "ALTER TABLE app_appointment DROP CONSTRAINT IF EXISTS test_cascade",
+        "ALTER TABLE app_appointment ADD CONSTRAINT test_cascade FOREIGN KEY (person_id) REFERENCES app_person "
+        "ON DELETE CASCADE",
+    )
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET session_replication_role = DEFAULT")
+            cursor.execute(
+                "SELECT conname FROM pg_constraint WHERE conrelid = 'app_appointment'::regclass "
+                "AND confrelid = 'app_person'::regclass AND conname <> 'test_cascade'"
+            )
+            [(name,)] = cursor.fetchall()
+            cursor.execute(f"ALTER TABLE app_appointment DROP CONSTRAINT {name}")
+        psql("DELETE FROM app_person")
+        is_planned()
+        assert due(appointment) is None
+    finally:
+        psql(
+            "ALTER TABLE app_appointment DROP CONSTRAINT test_cascade",
+            f"ALTER TABLE app_appointment ADD CONSTRAINT {name} FOREIGN KEY (person_id) REFERENCES app_person "
+            "DEFERRABLE INITIALLY DEFERRED",
+        )
+
+
+def test_a_truncate_takes_all_reminders_back(appointment):
+    psql("TRUNCATE app_appointment CASCADE")
+    is_planned()
+    assert due(appointment) is None
+
+
+def test_a_copy_is_planned(plan):
+    with (
+        psycopg.connect(**connection_params(), autocommit=True) as elsewhere,
+        elsewhere.cursor() as cursor,
+        cursor.copy("COPY app_appointment (starts_at, local_start, status) FROM STDIN") as copy,
+    ):
+        copy.write_row((MONDAY, "", "booked"))
+    is_planned()
+    assert due(Appointment.objects.get()) == MONDAY - HOUR
+
+
+def test_raw_sql_from_elsewhere_is_planned(appointment):
+    psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}'")
+    is_planned()
+    assert due(appointment) == LATER - HOUR
+
+
+def test_a_change_by_another_database_user_is_planned(appointment):
+    psql("DROP ROLE IF EXISTS duebox_test_other", "CREATE ROLE duebox_test_other",
+         "GRANT SELECT, UPDATE ON app_appointment TO duebox_test_other")  # fmt: skip
+    try:
+        psql("SET ROLE duebox_test_other", f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}'")
+        is_planned()
+        assert due(appointment) == LATER - HOUR
+    finally:
+        psql("DROP OWNED BY duebox_test_other", "DROP ROLE duebox_test_other")
+
+
+def test_raw_sql_on_a_followed_row_moves_the_reminders_of_the_rows_that_follow_it(forget_plans):
+    reminding(minutes(-60), follows={Person: "person"})
+    capture.install("default")
+    person = Person.objects.create(zone="Europe/London")
+    row = Appointment.objects.create(person=person, local_start="2027-03-01T12:00")
+    before = due(row)
+    psql("UPDATE app_person SET zone = 'Asia/Tokyo'")
+    is_planned()
+    assert due(row) == before - timedelta(hours=9)
+
+
+def test_a_changed_primary_key_moves_the_reminders_to_the_new_one(plan):
+    row = Appointment.objects.create(starts_at=MONDAY)
+    psql(f"UPDATE app_appointment SET id = {row.pk + 1000}")
+    is_planned()
+    assert due(row) is None
+    assert due(Appointment.objects.get()) == MONDAY - HOUR
+
+
+def test_uuids_as_keys():
+    class Services(Reminders):
+        model = Device
+        offsets = (minutes(-60),)
+
+        def queryset(self):
+            return Device.objects.all()
+
+        def anchor(self, row):
+            return row.serviced_at
+
+        def zone(self, row):
+            return "UTC"
+
+        def when(self, row):
+            return True
+
+    capture.install("default")
+    device = Device.objects.create(serviced_at=MONDAY)
+    Device.objects.update(serviced_at=LATER)
+    is_planned()
+    assert due(device) == LATER - HOUR
+
+
+def test_a_change_in_the_table_of_a_parent_is_a_change_of_the_row(forget_plans):
+    declare(Reminders, Surgery, offsets=(minutes(-60),), queryset=lambda self: Surgery.objects.all())
+    capture.install("default")
+    surgery = Surgery.objects.create(starts_at=MONDAY)
+    psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}'")
+    is_planned()
+    assert due(surgery) == LATER - HOUR
+
+
+def test_only_fields_that_are_watched_count(forget_plans):
+    reminding(minutes(-60), watch=("starts_at", "status"))
+    capture.install("default")
+    row = Appointment.objects.create(starts_at=MONDAY)
+    Appointment.objects.update(local_start="")
+    assert not RowChange.objects.exists()
+    Appointment.objects.update(status="cancelled")
+    assert RowChange.objects.count() == 1
+    is_planned()
+    assert due(row) is None
+
+
+def test_a_statement_for_many_rows_is_planned_in_batches(plan, monkeypatch):
+    monkeypatch.setattr(row_changes, "BATCH", 7)
+    for _ in range(10):
+        Appointment.objects.bulk_create([Appointment(starts_at=MONDAY) for _ in range(3)])
+    assert row_changes.plan_changes("default") == 30
+    Appointment.objects.update(starts_at=LATER)
+    assert row_changes.plan_changes("default") == 30
+    assert set(Schedule.objects.values_list("due_at", flat=True)) == {LATER - HOUR}
+
+
+def test_a_row_that_a_transaction_holds_is_left_for_later_and_holds_up_no_other(plan):
+    rows = Appointment.objects.bulk_create([Appointment(starts_at=MONDAY) for _ in range(3)])
+    is_planned()
+    Appointment.objects.update(starts_at=LATER)
+    with psycopg.connect(**connection_params()) as elsewhere:
+        elsewhere.execute("SELECT FROM app_appointment WHERE id = %s FOR UPDATE", [rows[1].pk])
+        assert row_changes.plan_changes("default") == 2
+        assert [due(row) for row in rows] == [LATER - HOUR, MONDAY - HOUR, LATER - HOUR]
+    is_planned()
+    assert due(rows[1]) == LATER - HOUR
+
+
+def test_a_change_that_is_rolled_back_leaves_no_note(appointment):
+    with transaction.atomic():
+        Appointment.objects.update(starts_at=LATER)
+        assert RowChange.objects.exists()
+        transaction.set_rollback(True)
+    assert not RowChange.objects.exists()
+
+
+def test_what_was_changed_and_not_planned_yet_does_not_fire_by_the_old_plan(plan):
+    row = Appointment.objects.create(starts_at=datetime.now(UTC) + HOUR + timedelta(seconds=0.2))
+    eventually(lambda: due(row) <= datetime.now(UTC))
+    psql("UPDATE app_appointment SET starts_at = starts_at + interval '1 day'")
+    assert fire_due("default").events == 0
+    assert not Event.objects.exists()
+    assert due(row) > datetime.now(UTC) + timedelta(hours=23)
+
+
+def test_what_was_changed_and_is_due_all_the_same_fires_once(plan):
+    row = Appointment.objects.create(starts_at=datetime.now(UTC) + HOUR + timedelta(seconds=0.2))
+    eventually(lambda: due(row) <= datetime.now(UTC))
+    psql("UPDATE app_appointment SET local_start = ''")
+    assert fire_due("default").events == 1
+    is_planned()
+    assert fire_due("default").events == 0
+    assert Event.objects.filter(type="appointment.reminder").count() == 1
+
+
+def test_a_due_row_that_a_transaction_holds_waits_for_it_and_no_other_does(plan):
+    soon = datetime.now(UTC) + HOUR + timedelta(seconds=0.2)
+    rows = Appointment.objects.bulk_create([Appointment(starts_at=soon) for _ in range(2)])
+    is_planned()
+    eventually(lambda: due(rows[0]) <= datetime.now(UTC))
+    with psycopg.connect(**connection_params()) as elsewhere:
+        elsewhere.execute("UPDATE app_appointment SET status = 'cancelled' WHERE id = %s", [rows[0].pk])
+        assert fire_due("default").events == 1
+    fire_due("default")
+    assert [event.aggregate_id for event in Event.objects.all()] == [str(rows[1].pk)]
+    assert due(rows[0]) is None
+
+
+def test_a_worker_plans_what_raw_sql_has_changed_within_a_moment(appointment, hire):
+    hire()
+    psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}'")
+    eventually(lambda: due(appointment) == LATER - HOUR, 5)
+
+
+def test_a_reminder_that_raw_sql_brings_forward_fires(appointment, hire):
+    hire()
+    psql("UPDATE app_appointment SET starts_at = now() + interval '1 hour 1 second'")
+    eventually(lambda: Event.objects.filter(type="appointment.reminder").exists(), 10)
+
+
+def test_an_update_that_races_the_firing_has_one_outcome(plan, hire):
+    """Whichever is first: the reminder fired before the change was committed, or it does not fire by the old plan."""
+    hire()
+    hire()
+    wrong = []
+    for number in range(40):
+        at = datetime.now(UTC) + timedelta(milliseconds=150)
+        row = Appointment.objects.create(starts_at=at + HOUR)
+        threading.Event().wait((at - datetime.now(UTC)).total_seconds() - 0.004 + (number % 9) * 0.001)
+        psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}' WHERE id = {row.pk}")
+        fired = Event.objects.about(row).count()
+        eventually(lambda row=row: due(row) == LATER - HOUR, 10)
+        threading.Event().wait(0.05)
+        after = Event.objects.about(row).count()
+        if after != fired:
+            wrong.append((number, fired, after))
+    assert wrong == []
+
+
+def test_migrate_installs_the_triggers_and_takes_away_those_that_nothing_needs(forget_plans):
+    reminding(minutes(-5))
+    call_command("migrate", verbosity=0)
+    assert [(each.table, each.state) for each in capture.tables("default")] == [("app_appointment", "installed")]
+
+
+def test_triggers_are_missing_outdated_and_unused_by_turns(forget_plans):
+    from duebox import plans
+
+    first = reminding(minutes(-60))
+    assert [each.state for each in capture.tables("default")] == ["missing"]
+    capture.install("default")
+    assert [each.state for each in capture.tables("default")] == ["installed"]
+    plans.remove(first.name)
+    second = reminding(minutes(-60), watch=("status",))
+    assert [each.state for each in capture.tables("default")] == ["outdated"]
+    capture.install("default")
+    assert capture.install("default") == []
+    plans.remove(second.name)
+    assert [each.state for each in capture.tables("default")] == ["unused"]
+    capture.install("default")
+    assert capture.tables("default") == []
+
+
+@pytest.mark.parametrize("watch", [(), ("name",)])
+def test_a_column_that_is_renamed_breaks_no_statement(forget_plans, watch):
+    """Between the rename and the end of migrate, which renews the triggers, a data migration may run."""
+    declare(Birthdays, watch=watch)
+    capture.install("default")
+    person = Person.objects.create()
+    psql("ALTER TABLE app_person RENAME COLUMN name TO called")
+    try:
+        psql("UPDATE app_person SET called = 'Bo'")
+        assert RowChange.objects.exists()
+    finally:
+        psql("ALTER TABLE app_person RENAME COLUMN called TO name")
+    is_planned()
+    assert Schedule.objects.about(person).exists()
+
+
+def test_columns_may_have_the_names_that_the_trigger_uses(forget_plans):
+    psql("ALTER TABLE app_person RENAME COLUMN name TO changed", "ALTER TABLE app_person RENAME COLUMN zone TO key")
+    try:
+        made = capture.row_changes.Capture("app_person", "id", ("app.person",), ("changed", "key"))
+        psql(capture.row_changes.install_sql("default", "app_person", made))
+        psql("INSERT INTO app_person (changed, key, born_on) VALUES ('Ann', 'UTC', '1990-01-01')")
+        RowChange.objects.all().delete()
+        psql("UPDATE app_person SET born_on = '1991-01-01'")
+        assert not RowChange.objects.exists()
+        psql("UPDATE app_person SET key = 'Asia/Tokyo'")
+        assert [each.key for each in RowChange.objects.all()] != [""]
+    finally:
+        psql("ALTER TABLE app_person RENAME COLUMN changed TO name", "ALTER TABLE app_person RENAME COLUMN key TO zone")
+
+
+def test_a_plan_that_fails_when_its_changed_row_comes_due_holds_up_no_other(forget_plans, monkeypatch, caplog):
+    broken = reminding(minutes(-60))
+    capture.install("default")
+    row = Appointment.objects.create(starts_at=datetime.now(UTC) + HOUR + timedelta(seconds=0.3))
+    duebox.schedule("a.b", at=datetime.now(UTC) + timedelta(seconds=0.2), key="other")
+    eventually(lambda: due(row) <= datetime.now(UTC))
+    psql("UPDATE app_appointment SET local_start = ''")
+
+    def queryset(self):
+        raise RuntimeError("no connection to the other service")
+
+    monkeypatch.setattr(broken, "queryset", queryset)
+    assert fire_due("default").events == 1
+    assert "changed rows not planned" in caplog.text
+    assert due(row) > datetime.now(UTC) + timedelta(seconds=50)
