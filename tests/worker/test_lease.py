@@ -3,7 +3,9 @@ from __future__ import annotations
 import threading
 import time
 
+import psycopg
 import pytest
+from django.db import OperationalError
 
 import duebox
 from duebox.models import Delivery, Worker
@@ -88,7 +90,7 @@ def test_once_it_was_not_trusted_it_is_never_trusted_again(lease):
 
 def test_a_heartbeat_survives_the_loss_of_its_connection(lease, elsewhere, caplog):
     before = lease.id
-    terminate_others(elsewhere)
+    eventually(lambda: terminate_others(elsewhere))  # it may not have connected yet
     eventually(lambda: "heartbeat failed" in caplog.text)
     beat = lease.beats
     eventually(lambda: lease.beats > beat + 1)
@@ -107,3 +109,91 @@ def test_the_numbers_of_leases_cannot_be_guessed_so_that_none_comes_back_after_a
     assert len({*numbers}) == 20
     assert all(0 < each < 2**60 for each in numbers)
     assert max(numbers) - min(numbers) > 2**40
+
+
+@pytest.fixture
+def replaced(monkeypatch):
+    """Replaces a function by one that first waits until the worker has a new lease, and then fails as a lost connection
+    does. Gives the new lease."""
+
+    def replace(worker, where):
+        new = []
+
+        def fail(*arguments, **options):
+            if not new:
+                before = worker.lease.id
+                worker.lease.abandon("a test says so")
+                new.append(eventually(lambda: worker.lease.id not in (0, before) and worker.lease.id))
+            raise OperationalError("server closed the connection")
+
+        monkeypatch.setattr(where, fail)
+        return new
+
+    return replace
+
+
+def raise_error(*arguments, **options):
+    raise RuntimeError("a mistake in Duebox")
+
+
+def lost_connection(*arguments, **options):
+    raise OperationalError("server closed the connection") from psycopg.OperationalError("server closed the connection")
+
+
+@pytest.mark.usefixtures("configure")
+@pytest.mark.parametrize(
+    ("fails", "error", "said"),
+    [
+        ("duebox.worker.hand.settle", raise_error, "failures could not be written"),
+        ("duebox.worker.hand.release", lost_connection, "deliveries could not be given back"),
+    ],
+)
+def test_a_handler_thread_that_cannot_write_under_an_old_lease_keeps_the_new_one(
+    hire, on, configure, replaced, monkeypatch, caplog, fails, error, said
+):
+    """A claim under the old lease failed; nothing is wrong with the new one."""
+    configure(LEASE_SECONDS=60)
+    on("a.b", name="it")(lambda event: None)
+    worker = hire(threads=1)
+    monkeypatch.setattr("duebox.worker.hand.perform", error)
+    new = replaced(worker, fails)
+    thread_is_through = threading.Event()
+    worker.crew.through = lambda claims: thread_is_through.set()
+    duebox.emit("a.b")
+    assert thread_is_through.wait(20)
+    assert worker.lease.id == new[0]
+    assert said not in caplog.text
+
+
+@pytest.mark.usefixtures("configure")
+@pytest.mark.parametrize("limit", [None, duebox.Limit(concurrency=1)])
+def test_a_claim_that_fails_under_an_old_lease_leaves_the_new_one_alone(hire, on, configure, replaced, limit):
+    configure(LEASE_SECONDS=60)
+    on("a.b", name="it", limit=limit)(lambda event: None)
+    where = "duebox.worker.loop" if limit is None else "duebox.worker.limits"
+    worker = hire(threads=1)
+    claimer = worker if limit is None else worker.limits
+    after_error = claimer._after_error
+    failed = threading.Event()
+
+    def note(*arguments):
+        failed.set()
+        return after_error(*arguments)
+
+    claimer._after_error = note
+    new = replaced(worker, f"{where}.claim")
+    duebox.emit("a.b")
+    assert failed.wait(20)
+    assert worker.lease.id == new[0]
+
+
+@pytest.mark.usefixtures("configure")
+def test_a_claim_that_fails_under_the_lease_of_this_moment_ends_it(hire, on, configure, monkeypatch):
+    """The claim may have been committed, and nobody would run what it took."""
+    configure(LEASE_SECONDS=60)
+    on("a.b", name="it")(lambda event: None)
+    worker = hire(threads=1)
+    before = worker.lease.id
+    monkeypatch.setattr("duebox.worker.loop.claim", lost_connection)
+    duebox.emit("a.b")
+    eventually(lambda: worker.lease.id not in (0, before))

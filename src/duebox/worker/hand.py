@@ -318,7 +318,7 @@ class Hand:
                     crew.settled([end])
         except (DatabaseError, InterfaceError) as problem:
             tidy_connections()
-            crew.lease.abandon(f"failures could not be written: {str(problem).strip()}")
+            self._abandon_leases(claims, f"failures could not be written: {str(problem).strip()}")
         return failed
 
     def _give_back(self, claims: list[Claim]) -> None:
@@ -329,4 +329,9 @@ class Hand:
             self._crew.wake()
         except (DatabaseError, InterfaceError) as error:
             tidy_connections()
-            self._crew.lease.abandon(f"deliveries could not be given back: {str(error).strip()}")
+            self._abandon_leases(claims, f"deliveries could not be given back: {str(error).strip()}")
+
+    def _abandon_leases(self, claims: list[Claim], reason: str) -> None:
+        """Those that these were claimed under. The worker may have a new lease by now, which is kept."""
+        for lease in {claim.lease for claim in claims}:
+            self._crew.lease.abandon(reason, lease)

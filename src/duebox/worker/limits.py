@@ -123,19 +123,20 @@ class Limits:
 
     def _round(self) -> float:
         """Claim once; returns how long to sleep. After an error it is not known what was claimed, so the lease ends."""
+        lease = self._crew.lease.id
         try:
-            if not self._crew.lease.id:
+            if not lease:
                 return POLL_SECONDS
             with limited():
                 tidy_connections()
-                delay = self._claim(self._crew.lease.id)
+                delay = self._claim(lease)
             self._errors = 0
         except (DatabaseError, InterfaceError) as error:
-            self._crew.lease.abandon(f"limited handlers could not be served: {str(error).strip()}")
+            self._crew.lease.abandon(f"limited handlers could not be served: {str(error).strip()}", lease)
             delay = self._after_error()
         except Exception:
             logger.exception("unexpected error while claiming for limited handlers; it goes on")
-            self._crew.lease.abandon("an unexpected error")
+            self._crew.lease.abandon("an unexpected error", lease)
             delay = self._after_error()
         return delay
 

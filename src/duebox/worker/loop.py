@@ -126,6 +126,8 @@ class Worker:
         self._is_called = self._is_told_to_look = False
         self._wants_room = False
         self._session = 0
+        self._sent_under = 0
+        """The lease of the last statement that was sent under one."""
         self._full_claims = 0
         self._told_mode = ("poll", False, 0)
         self._afterglow_until = 0.0
@@ -263,12 +265,14 @@ class Worker:
     def _poll_safely(self) -> float:
         try:
             limit()
+            self._sent_under = self.lease.id
             tidy_connections()
             delay = self._poll()
             self._errors = 0
         except (DatabaseError, InterfaceError) as error:
-            # A claim may have been committed although its answer was lost; nobody would run what it took.
-            self.lease.abandon(f"a claim failed: {str(error).strip()}")
+            # A claim may have been committed although its answer was lost; nobody would run what it took. The heartbeat
+            # may have taken a new lease meanwhile, under which nothing was claimed.
+            self.lease.abandon(f"a claim failed: {str(error).strip()}", self._sent_under)
             self._claim_at = self._look_at = 0.0
             if self._until_idle and self._errors >= len(WAITS):
                 logger.error("run ended, the next one tries again: database error: %s", str(error).strip())
@@ -341,7 +345,8 @@ class Worker:
             self._keep_mode(asleep=True)  # for the sake of destinations
             if not (fired or self._upkeep.is_alive()):
                 self._stop_if_idle()
-        if not self.lease.id:
+        lease = self._sent_under = self.lease.id
+        if not lease:
             self._claim_at = time.monotonic() + min(self._poll_seconds, NO_LEASE_SECONDS)
             return
         if room <= 0 or not self._names:
@@ -349,7 +354,7 @@ class Worker:
         self._wants_room = False
         floor = self._floor.value
         past = self._crowds.streams
-        claims, parked = claim(self.using, self.lease.id, self._names, room, floor=floor, past=past)
+        claims, parked = claim(self.using, lease, self._names, room, floor=floor, past=past)
         self.crew.put(claims)
         full = len(claims) + parked.total() >= room
         self._floor.move(claims[-1].due if full and claims else None)
@@ -394,7 +399,8 @@ class Worker:
         """The shortest way from a moment to its handler: one statement, and no claim."""
         if self._ahead.seconds() != 0.0 or not self.lease.id:
             return 0
-        fired = self._ahead.fire(self.lease.id, self._names, self.crew.room())
+        self._sent_under = self.lease.id
+        fired = self._ahead.fire(self._sent_under, self._names, self.crew.room())
         self.crew.put(fired.claims)
         if fired.to_claim:
             self._claim_at = 0.0

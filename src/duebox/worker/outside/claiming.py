@@ -26,11 +26,11 @@ class Claiming:
         self._desks = desks
         self._crowds = Crowds(crew.using)
 
-    def claim(self, names: list[Ready]) -> list[Claim]:
+    def claim(self, names: list[Ready], lease: int) -> list[Claim]:
         due = [each for each in names if each.due_in <= 0 and not each.paused]
         many = self._rooms([each for each in due if each.opens_in is None])
         probed = self._probed([each.name for each in due if each.opens_in is not None and each.opens_in <= 0])
-        claims = self._take({**many, **dict.fromkeys(probed, PROBES)})
+        claims = self._take({**many, **dict.fromkeys(probed, PROBES)}, lease)
         return self._one_for_each_probe(claims, probed) if probed else claims
 
     def _rooms(self, due: list[Ready]) -> dict[str, int]:
@@ -66,8 +66,8 @@ class Claiming:
             self._desks[name].probing = True
         return won
 
-    def _take(self, many: dict[str, int]) -> list[Claim]:
-        using, lease = self._crew.using, self._crew.lease.id
+    def _take(self, many: dict[str, int], lease: int) -> list[Claim]:
+        using = self._crew.using
         metered = {name: bucket for name in many if (bucket := self._desks[name].bucket)}
         plain = {name: count for name, count in many.items() if name not in metered}
         claims: list[Claim] = []

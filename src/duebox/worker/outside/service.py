@@ -129,23 +129,25 @@ class Outside:
     def _round(self) -> float:
         """Settle, claim; returns how long to sleep. After an error nobody knows what was claimed or settled, so the
         lease ends with all that hangs on it; whoever rescues it goes on."""
+        lease = self._crew.lease.id
         try:
             with limited():
                 tidy_connections()
             self._settle()
-            if self._stopping or not self._crew.lease.id:
+            lease = self._crew.lease.id
+            if self._stopping or not lease:
                 return DEAF_POLL_SECONDS
             with limited():
-                delay = self._claim()
+                delay = self._claim(lease)
             self._errors = 0
         except (DatabaseError, InterfaceError) as error:
-            self._crew.lease.abandon(f"destinations could not be served: {str(error).strip()}")
+            self._crew.lease.abandon(f"destinations could not be served: {str(error).strip()}", lease)
             close_connections()
             delay = WAITS[min(self._errors, len(WAITS) - 1)]
             self._errors += 1
         except Exception:
             logger.exception("unexpected error between database and destinations; it goes on")
-            self._crew.lease.abandon("an unexpected error")
+            self._crew.lease.abandon("an unexpected error", lease)
             delay = WAITS[0]
         return delay
 
@@ -194,12 +196,12 @@ class Outside:
             except Empty:
                 return found
 
-    def _claim(self) -> float:
+    def _claim(self, lease: int) -> float:
         """Take what is due and has room; returns the seconds until there may be more."""
         was_idle = not self.busy()
         self._give_back_what_is_shut()
         names = [each for each in self._looking.names() if self._desks.knows(each.name)]
-        claims = self._claiming.claim(names)
+        claims = self._claiming.claim(names, lease)
         self._claimed += len(claims)
         by_desk: dict[str, list[Claim]] = {}
         for each in claims:
