@@ -227,3 +227,52 @@ def test_a_handler_that_hangs_on_its_last_chance_does_not_hold_up_other_deliveri
     eventually(lambda: Worker.objects.get(id=worker.lease.id).suspect is None)
     free.set()
     eventually(lambda: not worker.crew.one_suspect_at_a_time.locked())
+
+
+def test_a_thread_that_was_not_replaced_because_too_many_hang_is_replaced_when_others_have_ended(
+    hire, on, monkeypatch, caplog
+):
+    monkeypatch.setattr("duebox.worker.crew.ABANDONED_FOR_EACH", 1)
+    ends = [threading.Event() for _ in range(2)]
+
+    @on("a.b", name="it", atomic=False, timeout=0.1, retry=0)
+    def handler(event):
+        ends[event.data["number"]].wait(60)
+
+    on("a.c", name="other")(lambda event: None)
+    worker = hire(threads=1)
+    try:
+        for number in range(2):
+            duebox.emit("a.b", {"number": number})
+            eventually(lambda number=number: Attempt.objects.count() == number + 1)
+        eventually(lambda: "a handler thread is not replaced" in caplog.text)
+        assert worker.crew.room() == 0, "nothing is claimed that no thread could run"
+        duebox.emit("a.c")
+        time.sleep(0.5)
+        assert Delivery.objects.get(subscriber="other").lease is None
+        ends[0].set()
+        eventually(lambda: Attempt.objects.filter(subscriber="other", outcome="delivered").exists(), 10)
+    finally:
+        for each in ends:
+            each.set()
+
+
+def test_a_thread_that_was_not_replaced_is_replaced_when_its_own_handler_ends(hire, on, monkeypatch, caplog):
+    monkeypatch.setattr("duebox.worker.crew.ABANDONED_FOR_EACH", 0)
+    end = threading.Event()
+
+    @on("a.b", name="it", atomic=False, timeout=0.1, retry=0)
+    def handler(event):
+        end.wait(60)
+
+    on("a.c", name="other")(lambda event: None)
+    hire(threads=1)
+    try:
+        duebox.emit("a.b")
+        eventually(lambda: "a handler thread is not replaced" in caplog.text)
+        duebox.emit("a.c")
+        end.set()
+        eventually(lambda: Attempt.objects.filter(subscriber="other", outcome="delivered").exists(), 10)
+    finally:
+        end.set()
+    assert caplog.text.count("a handler thread is not replaced") == 1

@@ -86,24 +86,35 @@ class Crew:
 
     def replace(self, hand: Hand) -> None:
         """Another thread in the place of one whose handler does not end. A process with too many of those that hang
-        gets no more of them, and should be restarted."""
-        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
-        if len(self._abandoned) >= ABANDONED_FOR_EACH * len(self._threads):
+        gets no more of them until some have ended, and should be restarted."""
+        if not self._replace(hand):
             logger.error("too many handlers hang, a handler thread is not replaced: abandoned=%d", len(self._abandoned))
-            return
+
+    def replace_later(self) -> None:
+        """Those that were not replaced because too many hang, as soon as some of them have ended."""
+        for hand in self.hands():
+            if hand.is_abandoned and self._replace(hand):
+                self.thread_is_free()
+
+    def _replace(self, hand: Hand) -> bool:
         index = self._hands.index(hand)
-        self._abandoned.append(self._threads[index])
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        if self._threads[index].is_alive():
+            if len(self._abandoned) >= ABANDONED_FOR_EACH * len(self._threads):
+                return False
+            self._abandoned.append(self._threads[index])
         self._hands[index] = Hand(self)
         self._threads[index] = self._thread_of(self._hands[index], index)
         self._finished_before += hand.finished
         self._threads[index].start()
+        return True
 
     def _thread_of(self, hand: Hand, number: int) -> threading.Thread:
         return threading.Thread(target=hand.work, name=f"duebox-hand-{number}", daemon=True)
 
     def room(self) -> int:
         """How many more claims can be started soon; 0 while there is plenty."""
-        hands = len(self._hands)
+        hands = sum(not hand.is_abandoned for hand in self._hands)
         # The slowest kind of handler decides; one that has not run yet counts as slow.
         pace = max(self.paces.values(), default=HORIZON_SECONDS)
         target = max(hands, min(3 * self.batch, int(hands * HORIZON_SECONDS / max(pace, 1e-9))))

@@ -60,6 +60,7 @@ class Timeouts:
                 try:
                     for hand in self._crew.hands():
                         self._look_at(hand)
+                    self._crew.replace_later()
                 except Exception:
                     logger.exception("unexpected error while looking for slow handlers; it goes on")
 
