@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from datetime import timedelta
+from importlib import import_module
 
+import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 import duebox
@@ -298,3 +301,86 @@ def test_a_delivery_on_its_last_chance_does_not_start_under_a_lease_that_was_los
         worker.lease.abandon("a test says so")
     eventually(lambda: Attempt.objects.filter(outcome="delivered").exists())
     assert Attempt.objects.get(outcome="delivered").lease != before
+
+
+@pytest.fixture
+def lose_answer(monkeypatch):
+    """Of a function: it does its work, and what comes back the first time is the error of a lost connection."""
+
+    def lose(where):
+        *path, name = where.split(".")
+        real, lost = getattr(import_module(".".join(path)), name), []
+
+        def call(*arguments, **options):
+            given = real(*arguments, **options)
+            if lost:
+                return given
+            lost.append(given)
+            broken = "server closed the connection"
+            raise OperationalError(broken) from psycopg.OperationalError(broken)
+
+        monkeypatch.setattr(where, call)
+        return lost
+
+    return lose
+
+
+@pytest.mark.parametrize(
+    ("atomic", "pace", "where"),
+    [
+        (False, 0.03, "duebox.worker.hand.settle"),
+        (True, 0.03, "duebox.worker.dispatch._atomic"),
+        (True, 0.001, "duebox.worker.group._in_one_transaction"),
+    ],
+)
+def test_the_next_of_a_stream_runs_soon_although_the_answer_to_a_settlement_was_lost(
+    hire, on, configure, lose_answer, atomic, pace, where
+):
+    """The server has committed it. With this lease the next look for such streams would come after three minutes."""
+    configure(LEASE_SECONDS=60)
+    on("a.b", name="it", ordered=True, atomic=atomic)(lambda event: None)
+    worker = hire(threads=1)
+    worker.crew.paces["it"] = pace
+    lost = lose_answer(where)
+    emit_many(3, about=("x", 1))
+    eventually(all_done, 10)
+    assert lost
+    assert list(Attempt.objects.values_list("outcome", flat=True)) == ["delivered"] * 3
+    assert worker.crew.tally.lost == 1
+
+
+def test_a_retry_is_due_in_time_although_the_answer_to_its_settlement_was_lost(hire, on, configure, lose_answer):
+    configure(LEASE_SECONDS=60, POLL_SECONDS=60, LISTEN=True)
+    runs = []
+
+    @on("a.b", name="it", atomic=False, retry=duebox.Retry(first=2.0))
+    def handler(event):
+        runs.append(event.attempt)
+        if len(runs) == 1:
+            raise ValueError
+
+    hire(threads=1)
+    eventually(lambda: WorkerRow.objects.get().listening)
+    lose_answer("duebox.worker.hand.settle")
+    emit_many(1)
+    eventually(all_done, 10)
+    assert runs == [1, 2]
+
+
+def test_the_next_of_a_stream_runs_soon_although_the_answer_to_a_timeout_was_lost(hire, on, configure, lose_answer):
+    configure(LEASE_SECONDS=60)
+    free = threading.Event()
+
+    @on("a.b", name="it", ordered=True, atomic=False, timeout=0.1, retry=0, on_dead="skip")
+    def handler(event):
+        if event.data["number"] == 0:
+            free.wait(60)
+
+    hire(threads=1)
+    lost = lose_answer("duebox.worker.timeouts.settle")
+    emit_many(2, about=("x", 1))
+    try:
+        eventually(lambda: Attempt.objects.filter(outcome="delivered").exists(), 10)
+    finally:
+        free.set()
+    assert lost

@@ -174,11 +174,7 @@ class Crew:
     def settled(self, ended: list[Ended]) -> None:
         """Count, let the next of each stream go, and tell whoever listens."""
         self.tally.add(ended)
-        streams = {(end.claim.subscriber, end.claim.stream) for end in ended if end.claim.stream is not None}
-        if streams:
-            patiently(lambda: promote(self.using, streams))
-            self.rewind()
-            self.wake()
+        self.promote_next([end.claim for end in ended])
         report(ended)
         settled.send_robust(sender=Crew, ended=ended)
         otherwise = [end for end in ended if end.outcome is not None]
@@ -188,9 +184,22 @@ class Crew:
             if isinstance(end.outcome, Dead):
                 died.send_robust(sender=Crew, claim=end.claim, error=end.outcome.error)
 
-    def lost(self, claim: Claim, consequence: str) -> None:
-        self.tally.lost += 1
-        logger.warning("lease lost, nothing overwritten: %r; %s", claim, consequence)
+    def lost(self, claims: Sequence[Claim], consequence: str) -> None:
+        """They were not this worker's when they were settled. Perhaps it has settled them itself, and the answer was
+        lost with the connection: then nobody else lets the next of their streams go, or knows when a retry is due."""
+        for claim in claims:
+            self.tally.lost += 1
+            logger.warning("lease lost, nothing overwritten: %r; %s", claim, consequence)
+        self.promote_next(claims)
+        self.wake(look=True)
+
+    def promote_next(self, claims: Iterable[Claim]) -> None:
+        """The next delivery of each stream of these."""
+        streams = {(claim.subscriber, claim.stream) for claim in claims if claim.stream is not None}
+        if streams:
+            patiently(lambda: promote(self.using, streams))
+            self.rewind()
+            self.wake()
 
     def _unstarted(self) -> Iterable[Claim]:
         while True:

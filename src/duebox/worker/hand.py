@@ -161,7 +161,7 @@ class Hand:
             end, written = perform(claim, subscriber, self._crew.using, self._crew.clock, self.current)
         except LeaseLost as lost:
             if not self.is_abandoned and not self._fail([claim], LeaseLost(GONE)):
-                self._crew.lost(claim, str(lost))
+                self._crew.lost([claim], str(lost))
             return
         if self.is_abandoned:
             logger.warning("handler ended after its timeout, its result is ignored: %r", claim)
@@ -210,8 +210,6 @@ class Hand:
             return
         settled = {end.claim.id for end in ended}
         lost = [each for each in self.running if each.id not in settled]
-        for each in lost:
-            crew.lost(each, "everything it wrote here is rolled back")
         self._give_back(lost)
         self._note_paces(ended)
         if not together:
@@ -220,6 +218,8 @@ class Hand:
             until = time.monotonic() + APART_SECONDS
             crew.apart_until.update({crew.subscribers[each.subscriber].name: until for each in self.running})
         crew.settled(ended)
+        if lost:
+            crew.lost(lost, "everything it wrote here is rolled back")
 
     def _quick_ones(self, claim: Claim, subscriber: Subscriber) -> Iterator[tuple[Claim, Subscriber]]:
         """This claim and those that follow it in the queue, as long as they may share its transaction."""
@@ -294,10 +294,10 @@ class Hand:
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))
         self._note_paces(ended)
-        for end in ended:
-            if end.claim.id in lost:
-                self._crew.lost(end.claim, "another worker may have run it as well")
         self._crew.settled([end for end in ended if end.claim.id not in lost] if lost else ended)
+        if lost:
+            gone = [end.claim for end in ended if end.claim.id in lost]
+            self._crew.lost(gone, "another worker may have run it as well")
 
     def _fail(self, claims: list[Claim], error: BaseException) -> int:
         """What went wrong outside of the handlers counts as a failed attempt of these, as far as they are still ours;

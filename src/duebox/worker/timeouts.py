@@ -115,6 +115,8 @@ class Timeouts:
             lost = patiently(lambda: settle(self._crew.using, end.claim.lease, [end]))
         if not lost:
             self._crew.settled([end])
+        else:  # perhaps it was settled, and the answer lost
+            self._crew.promote_next([end.claim])
         if others:
             self._crew.give_back(others, "shared a transaction with one that timed out")
             self._crew.wake()

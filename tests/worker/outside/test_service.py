@@ -17,6 +17,7 @@ from duebox.models import Worker as Lease
 from duebox.outcome import Delivered, Discard, Snooze
 from duebox.store import leases
 from duebox.worker.loop import Worker
+from duebox.worker.outside import service
 from tests.support import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -253,3 +254,26 @@ def test_a_gate_is_written_only_when_there_is_something_to_say(destinations, hir
     hire()
     eventually(lambda: history("delivered") == 20)
     assert not DestinationState.objects.exists()
+
+
+def test_the_next_event_of_an_aggregate_is_sent_soon_although_the_answer_to_a_settlement_was_lost(
+    destinations, hire, monkeypatch, settings
+):
+    """The server has committed it. With this lease the next look for such streams would come after three minutes."""
+    boxes = destinations(post={"ORDERED": True})
+    settings.DUEBOX = {**settings.DUEBOX, "LEASE_SECONDS": 60}
+    real, failed = service.settle, []
+
+    def settle(*given):
+        answer = real(*given)
+        if not failed:
+            failed.append(1)
+            raise OperationalError("server closed the connection unexpectedly")
+        return answer
+
+    monkeypatch.setattr(service, "settle", settle)
+    hire()
+    emit(3, about=("order", 1))
+    eventually(lambda: not Delivery.objects.exists(), 10)
+    assert failed
+    assert len(boxes["post"].facts) == 3

@@ -183,10 +183,10 @@ class Outside:
 
     def _settle_under(self, lease: int, ended: list[Ended]) -> None:
         lost = patiently(lambda: settle(self._crew.using, lease, ended))
-        for end in ended:
-            if end.claim.id in lost:
-                self._crew.lost(end.claim, "another worker may have sent it as well")
         self._crew.settled([end for end in ended if end.claim.id not in lost] if lost else ended)
+        if lost:
+            gone = [end.claim for end in ended if end.claim.id in lost]
+            self._crew.lost(gone, "another worker may have sent it as well")
 
     def _take_done(self) -> list[Done]:
         found = []
