@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
+from datetime import timedelta
 
+import psycopg
 import pytest
+from django.utils import timezone
 
 import duebox
 from duebox.models import Attempt, Delivery, Worker
 from duebox.store import leases
 from duebox.store.database_clock import database_time
 from duebox.store.deliveries import promote, settle
-from tests.support import a_lease, claims_of, ended, expire
+from duebox.store.statements import statement
+from tests.support import a_lease, claims_of, connection_params, ended, eventually, expire
 
 pytestmark = pytest.mark.django_db
 
@@ -193,3 +198,82 @@ def test_a_rescue_passes_over_a_worker_whose_claim_is_just_being_made(it, elsewh
     elsewhere.rollback()
     rescue()
     assert not Worker.objects.filter(id=lease).exists()
+
+
+@pytest.fixture
+def halfway(elsewhere):
+    """Runs one of the statements elsewhere, and stops it when it has its snapshot and has locked no row yet. What the
+    given function does meanwhile is committed when the statement goes on. Returns the rows of the statement."""
+    elsewhere.execute("CREATE SCHEMA halfway")
+    elsewhere.execute(
+        "CREATE FUNCTION halfway.statement_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN "
+        "PERFORM pg_advisory_xact_lock_shared(7079); RETURN pg_catalog.statement_timestamp(); END $$"
+    )
+    elsewhere.execute("SET search_path = halfway, pg_catalog, public")
+
+    def run(name, params, meanwhile):
+        rows = []
+        with psycopg.connect(**connection_params(), autocommit=True) as gate:
+            gate.execute("SELECT pg_advisory_lock(7079)")
+            statement_elsewhere = threading.Thread(
+                target=lambda: rows.extend(elsewhere.execute(statement(name), params).fetchall())
+            )
+            statement_elsewhere.start()
+            waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7079 AND NOT granted"
+            eventually(lambda: gate.execute(waits).fetchone())
+            meanwhile()
+        statement_elsewhere.join(10)
+        assert not statement_elsewhere.is_alive()
+        elsewhere.execute("DROP SCHEMA halfway CASCADE")
+        elsewhere.commit()
+        return rows
+
+    return run
+
+
+RESCUE = {"suspects": [], "skipping": [], "limit": 3, "now": None, "fingerprint": ""}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_whose_renewal_is_not_committed_yet_keeps_what_it_holds(it, elsewhere):
+    duebox.emit("a.b")
+    lease = a_lease(seconds=0.5)
+    claims_of(lease, "it")
+    elsewhere.execute(statement("lease_renew"), {"lease": lease, "seconds": 60, "probe": False})
+    time.sleep(0.6)
+    assert not leases.renew("default", a_lease(seconds=0), 60), "others run out"
+    assert rescue(always=True) == 0
+    elsewhere.commit()
+    assert rescue(always=True) == 0
+    assert list(Worker.objects.values_list("id", flat=True)) == [lease]
+    assert Delivery.objects.get().lease == lease
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_renews_its_lease_while_a_rescue_has_just_begun_keeps_it(halfway):
+    lease = a_lease()
+    expire(lease)
+    later = timezone.now() + timedelta(seconds=60)
+    assert halfway("lease_bury", {}, lambda: Worker.objects.update(expires_at=later)) == []
+    assert Worker.objects.filter(id=lease).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_another_worker_claims_while_a_rescue_has_just_begun_stays_with_it(it, halfway, is_new):
+    """In the snapshot of the rescue it is an orphan. Another rescue frees it, and it is claimed by a worker that is
+    alive, or that has started since."""
+    duebox.emit_many([duebox.NewEvent(type="a.b")] * 3)
+    lost = a_lease()
+    claims_of(lost, "it")
+    leases.drop("default", lost)
+    alive = [] if is_new else [a_lease()]
+
+    def meanwhile():
+        assert rescue(always=True) == 3
+        alive.append(a_lease())
+        assert len(claims_of(alive[0], "it", limit=2)) == 2
+
+    assert halfway("rescue", RESCUE, meanwhile) == []
+    assert sorted(Delivery.objects.values_list("lease", flat=True), key=str) == [alive[0], alive[0], None]
+    assert Attempt.objects.filter(outcome="rescued").count() == 3

@@ -1,5 +1,8 @@
 -- Free what lost workers held. A delivery on its last chance runs announced and alone, and only the announced one
 -- takes the last step to the dead letters: those that merely shared a batch with it never do.
+-- The rows must be found again by their ctid. One that changed after the snapshot is checked again when it is locked, but
+-- not against duebox_worker: it may have been freed and claimed by a live worker. Its new ctid is not in this snapshot, so
+-- that the UPDATE does not find it; by its id it would.
 WITH inside AS MATERIALIZED (
     SELECT d.ctid AS place
     FROM duebox_delivery d
