@@ -41,6 +41,10 @@ class Processes:
     def worker(self, *options: str, **settings: Any) -> subprocess.Popen[str]:
         return self._start(["tests/manage.py", "duebox", "worker", *options], self._logs, {**SETTINGS, **settings})
 
+    def freezing_worker(self, idle_seconds: float, **settings: Any) -> subprocess.Popen[str]:
+        command = ["-m", "tests.crash.frozen_worker", str(idle_seconds)]
+        return self._start(command, self._logs, {**SETTINGS, **settings})
+
     def connect_by(self, host: str, port: int | str, **options: Any) -> None:
         """Processes that start from now on reach the database this way, with these OPTIONS."""
         self._way = {

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
 
+import psycopg
 import pytest
 
 import duebox
@@ -26,6 +30,35 @@ def test_a_worker_frozen_past_its_lease_overwrites_nothing_and_says_so(processes
     wait_until(lambda: "nothing overwritten" in processes.logs(), 10, "the word about the delivery")
     assert Effect.objects.filter(subscriber="nap.sleeps").count() == 1
     assert Attempt.objects.filter(outcome="delivered").count() == 1
+
+
+def test_a_worker_frozen_in_a_transaction_of_its_own_keeps_its_deliveries_no_longer_than_the_server_allows(
+    processes: Processes, elsewhere: psycopg.Connection, on: Callable[..., Any]
+) -> None:
+    """It holds a lock on the row of its lease, so that no other worker can end the lease."""
+    on("frozen.asked", name="frozen")(lambda event: None)
+    frozen = processes.freezing_worker(4.0, LEASE_SECONDS=1)
+    wait_until(Worker.objects.exists, 20, "the start of the worker", processes.logs)
+    duebox.emit("nap.asked", {"seconds": 1.0})
+    wait_until(nap_is_going_on, 10, "the handler's beginning", processes.logs)
+    duebox.emit("frozen.asked")
+    wait_until(lambda: is_stopped(frozen), 10, "the freeze", processes.logs)
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        elsewhere.execute("SELECT FROM duebox_worker FOR UPDATE NOWAIT")
+    elsewhere.rollback()
+    processes.worker(LEASE_SECONDS=1)
+    wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 20, "the delivery by the other worker")
+    assert is_stopped(frozen)
+    elsewhere.execute("SELECT FROM duebox_delivery WHERE subscriber = 'frozen' AND lease IS NULL FOR UPDATE NOWAIT")
+    elsewhere.rollback()
+    frozen.send_signal(signal.SIGCONT)
+    wait_until(lambda: "lease lost" in processes.logs(), 10, "the word of the frozen worker", processes.logs)
+    assert Effect.objects.filter(subscriber="nap.sleeps").count() == 1
+
+
+def is_stopped(process: subprocess.Popen[str]) -> bool:
+    found = subprocess.run(["ps", "-o", "state=", "-p", str(process.pid)], capture_output=True, text=True, check=False)
+    return found.stdout.startswith("T")
 
 
 def test_a_delivery_that_kills_its_workers_goes_to_the_dead_letters_alone(processes: Processes) -> None:
