@@ -69,3 +69,35 @@ def test_a_session_that_ends_behind_pgbouncer_uses_up_no_attempt(
     wait_until(lambda: not Delivery.objects.exists(), 30, "the delivery", processes.logs)
     assert Attempt.objects.get(outcome="delivered").number == 1
     assert Effect.objects.count() == 1
+
+
+@pytest.fixture
+def ends_session_at_commit(elsewhere: psycopg.Connection) -> Iterator[None]:
+    """The first session that has written an effect is ended by the server during its commit. The client then gets two
+    answers to its COMMIT, that of the server and that of PgBouncer."""
+    elsewhere.execute("CREATE SEQUENCE commits_of_test")
+    elsewhere.execute(
+        "CREATE FUNCTION end_session_of_test() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF nextval('commits_of_test') = 1 THEN "
+        "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(10); END IF; RETURN NULL; END $$"
+    )
+    elsewhere.execute(
+        "CREATE CONSTRAINT TRIGGER end_session_of_test AFTER INSERT ON app_effect DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION end_session_of_test()"
+    )
+    elsewhere.commit()
+    yield
+    elsewhere.execute("DROP FUNCTION end_session_of_test CASCADE")
+    elsewhere.execute("DROP SEQUENCE commits_of_test")
+    elsewhere.commit()
+
+
+@pytest.mark.usefixtures("pgbouncer", "ends_session_at_commit")
+def test_a_session_that_ends_behind_pgbouncer_during_a_commit_uses_up_no_attempt(processes: Processes) -> None:
+    processes.worker(LISTEN=False, POLL_SECONDS=0.2)
+    wait_until(Worker.objects.exists, 30, "the start", processes.logs)
+    duebox.emit("nap.asked", {"seconds": 0.0})
+    wait_until(lambda: not Delivery.objects.exists(), 20, "the delivery", processes.logs)
+    outcomes = list(Attempt.objects.order_by("id").values_list("outcome", "number"))
+    assert outcomes == [("retried", 1), ("delivered", 1)], processes.logs()
+    assert "received 2 results from command 'COMMIT'" in Attempt.objects.earliest("id").note

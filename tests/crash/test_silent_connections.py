@@ -53,6 +53,19 @@ def test_two_workers_whose_connections_are_swallowed_deliver_again_and_end_in_ti
     assert time.monotonic() - started < 5 + 5, processes.logs()
 
 
+def test_a_worker_that_waits_for_an_answer_when_it_is_asked_to_stop_ends_by_itself(
+    processes: Processes, proxy: Proxy
+) -> None:
+    worker = processes.worker(POLL_SECONDS=0.1, LISTEN=False, LEASE_SECONDS=6)
+    wait_until(Worker.objects.exists, 30, "the start")
+    time.sleep(1.0)
+    proxy.swallow()
+    time.sleep(1.0)
+    worker.terminate()
+    assert worker.wait(20) == 0, processes.logs()
+    assert "most recent call first" not in processes.logs()
+
+
 def test_a_handler_whose_statement_gets_no_answer_is_run_again_and_burns_no_attempt(
     processes: Processes, proxy: Proxy
 ) -> None:
