@@ -397,3 +397,19 @@ def test_a_plan_that_fails_when_its_changed_row_comes_due_holds_up_no_other(forg
     assert fire_due("default").events == 1
     assert "changed rows not planned" in caplog.text
     assert due(row) > datetime.now(UTC) + timedelta(seconds=50)
+
+
+def test_once_plans_what_was_changed_before_it_ends(appointment):
+    psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}'")
+    call_command("duebox", "once")
+    assert due(appointment) == LATER - HOUR
+    assert not RowChange.objects.exists()
+
+
+def test_planning_changes_within_a_transaction_leaves_its_lock_timeout_as_it_was(appointment):
+    Appointment.objects.update(starts_at=LATER)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '7s'")
+        row_changes.plan_changes("default")
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone()[0] == "7s"

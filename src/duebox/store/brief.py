@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connections, transaction
 from psycopg.errors import LockNotAvailable
 
 from duebox.store.statements import run
@@ -19,11 +19,15 @@ class Busy(Exception):
 
 @contextmanager
 def brief(using: str, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """A transaction that ends with `Busy` where it would have to wait longer than this for a lock."""
+    """A transaction that ends with `Busy` where it would have to wait longer than this for a lock. The transaction
+    around it, if there is one, waits as long as before."""
     try:
+        is_inner = connections[using].in_atomic_block
         with transaction.atomic(using=using):
-            run("lock_patience", using, {"milliseconds": int(seconds * 1000)})
+            [(before, _)] = run("lock_patience", using, {"timeout": f"{int(seconds * 1000)}ms"})
             yield
+            if is_inner:
+                run("lock_patience", using, {"timeout": before})
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise Busy from error

@@ -113,7 +113,7 @@ class Worker:
         threads = threads or settings.THREADS
         self.limits = limits_of(self.crew, threads, self._poll_seconds, lambda: self._told_mode[1])
         self.crew.through = self.limits.done if self.limits else None
-        self.row_changes = RowChanges(self.using, self.watchdog)
+        self.row_changes = RowChanges(self.using, self.watchdog, self._call_loop)
         self._ending = Ending(self.lease, self.crew, self.outside, self.watchdog, lives_on=lives_on)
         self._upkeep = threading.Thread(target=self._keep_up, name="duebox-upkeep", daemon=True)
         self._ahead = Ahead(self.using, clock)
@@ -392,6 +392,8 @@ class Worker:
         limit may have to wait."""
         if not self._until_idle or (self.limits and not self.limits.settled_down()):
             return
+        if not self.row_changes.is_done():
+            return  # it calls the loop
         if self.outside is None or self.outside.settled_down():
             self.stop()
 

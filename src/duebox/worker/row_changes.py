@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError
 
@@ -23,16 +24,23 @@ STOP_SECONDS = 2.0
 class RowChanges:
     """Beside the loop: a bulk update of 100,000 rows must make no schedule late."""
 
-    def __init__(self, using: str, watchdog: Watchdog) -> None:
+    def __init__(self, using: str, watchdog: Watchdog, done: Callable[[], None]) -> None:
         self._using = using
         self._watchdog = watchdog
+        self._done = done
+        """Called when nothing is left to plan."""
+        self._is_done = not plans()
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="duebox-row-changes", daemon=True)
 
     def start(self) -> None:
-        if plans():
+        if not self._is_done:
             self._thread.start()
+
+    def is_done(self) -> bool:
+        """Whether there was nothing left to plan at the last look."""
+        return self._is_done
 
     def wake(self) -> None:
         self._wake.set()
@@ -48,8 +56,11 @@ class RowChanges:
             while not self._stopping:
                 try:
                     tidy_connections()
-                    if done := plan_changes(self._using, until=self._is_stopping):
-                        logger.debug("row changes planned: count=%d", done)
+                    if count := plan_changes(self._using, until=self._is_stopping):
+                        logger.debug("row changes planned: count=%d", count)
+                    if not self._is_done:
+                        self._is_done = True
+                        self._done()
                 except (DatabaseError, InterfaceError) as error:
                     close_connections()
                     logger.warning("row changes not planned, next try in 1 s: %s", str(error).strip())
