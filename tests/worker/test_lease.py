@@ -90,7 +90,8 @@ def test_once_it_was_not_trusted_it_is_never_trusted_again(lease):
 
 def test_a_heartbeat_survives_the_loss_of_its_connection(lease, elsewhere, caplog):
     before = lease.id
-    eventually(lambda: terminate_others(elsewhere))  # it may not have connected yet
+    eventually(lambda: lease.beats)  # else another session, which a test before has just left, may be the one that ends
+    assert terminate_others(elsewhere)
     eventually(lambda: "heartbeat failed" in caplog.text)
     beat = lease.beats
     eventually(lambda: lease.beats > beat + 1)
