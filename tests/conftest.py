@@ -90,6 +90,12 @@ def forget_plans() -> Iterator[None]:
 
 
 @pytest.fixture
+def capturing(settings: Any) -> None:
+    """Plans follow their rows by triggers as well, as far as a test installs them."""
+    settings.DUEBOX = {**settings.DUEBOX, "CAPTURE": True}
+
+
+@pytest.fixture
 def trip() -> Iterator[Any]:
     """A journey that begins in March, four weeks before summer time does in London."""
     with travel(planned.utc("2026-03-01 00:00")) as traveller:

@@ -26,11 +26,11 @@ LATER = MONDAY + timedelta(hours=5)
 
 
 @pytest.fixture
-def forget_triggers(transactional_db, forget_plans):
+def forget_triggers(transactional_db, forget_plans, capturing):
     yield
     with connection.cursor() as cursor:
         for table in capture.row_changes.installed("default"):
-            cursor.execute(capture.row_changes.remove_sql(table.function))
+            cursor.execute(capture.row_changes.remove_sql(table.table, table.function))
     RowChange.objects.all().delete()
 
 
@@ -413,3 +413,90 @@ def test_planning_changes_within_a_transaction_leaves_its_lock_timeout_as_it_was
         row_changes.plan_changes("default")
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone()[0] == "7s"
+
+
+def test_without_the_setting_there_are_no_triggers(plan, settings):
+    assert [each.state for each in capture.tables("default")] == ["installed", "installed"]
+    settings.DUEBOX = {**settings.DUEBOX, "CAPTURE": False}
+    assert [each.state for each in capture.tables("default")] == ["unused", "unused"]
+    capture.install("default")
+    assert capture.tables("default") == []
+
+
+def test_a_row_that_cannot_be_planned_holds_up_no_other(plan, monkeypatch, caplog):
+    rows = [Appointment.objects.create(starts_at=MONDAY) for _ in range(3)]
+    for row in rows:
+        psql(f"UPDATE app_appointment SET starts_at = '{LATER.isoformat()}' WHERE id = {row.pk}")
+    broken = str(rows[1].pk)
+    original = row_changes._primary_keys
+
+    def primary_keys(model, keys):
+        if broken in keys:
+            raise ValueError("no such key")
+        return original(model, keys)
+
+    monkeypatch.setattr(row_changes, "_primary_keys", primary_keys)
+    assert row_changes.plan_changes("default") == 2
+    assert caplog.text.count("changed rows not planned") == 1
+    assert [due(row) for row in rows] == [LATER - HOUR, MONDAY - HOUR, LATER - HOUR]
+    monkeypatch.undo()
+
+
+def test_notes_of_a_type_that_this_code_does_not_know_are_left_to_code_that_does(plan):
+    RowChange.objects.create(source="billing.invoice", key="7")
+    row_changes.plan_changes("default")
+    assert RowChange.objects.count() == 1
+
+
+def test_many_rows_that_follow_one_row_are_planned_in_transactions_of_their_own(plan, monkeypatch):
+    person = Person.objects.create()
+    rows = [Appointment(person=person, local_start="2027-03-01T12:00") for _ in range(25)]
+    Appointment.objects.bulk_create(rows)
+    row_changes.plan_changes("default")
+    before = due(rows[0])
+    monkeypatch.setattr(capture.row_changes, "MOST_KEYS", 10)
+    sizes = []
+    sync_rows = row_changes.sync_rows
+    monkeypatch.setattr(
+        row_changes, "sync_rows", lambda plan, pks, **options: sizes.append(len(pks)) or sync_rows(plan, pks, **options)
+    )
+    psql("UPDATE app_person SET zone = 'Asia/Tokyo'")
+    is_planned()
+    assert sizes == [10, 10, 5]
+    assert {due(row) for row in rows} == {before - timedelta(hours=9)}
+
+
+def test_a_table_whose_name_was_taken_by_another_keeps_its_triggers(plan):
+    """As when a table is exchanged: both have the function that is made of the name."""
+    [table] = [each for each in capture.row_changes.installed("default") if each.table == "app_person"]
+    psql("CREATE TABLE app_person_old (LIKE app_person)",
+         "CREATE TRIGGER duebox_capture_truncate AFTER TRUNCATE ON app_person_old FOR EACH STATEMENT "
+         f"EXECUTE FUNCTION {table.function}()")  # fmt: skip
+    try:
+        assert {each.table: each.state for each in capture.tables("default")}["app_person_old"] == "unused"
+        capture.install("default")
+        assert {each.table: each.state for each in capture.tables("default")} == {
+            "app_appointment": "installed",
+            "app_person": "installed",
+        }
+    finally:
+        psql("DROP TABLE app_person_old")
+
+
+def test_a_statement_of_many_thousand_rows_is_noted_in_parts_of_a_thousand(plan):
+    Appointment.objects.bulk_create(Appointment(starts_at=MONDAY) for _ in range(3))
+    psql("INSERT INTO app_appointment (starts_at, local_start, status) "
+         "SELECT now(), '', 'cancelled' FROM generate_series(1, 2500)")  # fmt: skip
+    assert sorted(len(each.keys) for each in RowChange.objects.all()) == [3, 500, 1000, 1000]
+
+
+def test_under_repeatable_read_a_reminder_that_has_fired_meanwhile_does_not_fail_the_statement(plan):
+    row = Appointment.objects.create(starts_at=datetime.now(UTC) + HOUR + timedelta(seconds=0.2))
+    with psycopg.connect(**connection_params()) as elsewhere:
+        elsewhere.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        elsewhere.execute("SELECT count(*) FROM duebox_schedule")
+        eventually(lambda: due(row) <= datetime.now(UTC))
+        assert fire_due("default").events == 1
+        elsewhere.execute("UPDATE app_appointment SET status = 'cancelled'")
+    is_planned()
+    assert due(row) is None

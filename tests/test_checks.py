@@ -707,7 +707,7 @@ def test_W022_a_pool_that_is_smaller_than_the_threads_of_a_worker_is_a_warning(s
 
 
 @pytest.fixture
-def reminders():
+def reminders(capturing):
     """A plan on appointments that follows people, whose tables have their triggers."""
     with forgetting():
         plan = reminding(minutes(-60), follows={Person: "person"})
@@ -729,6 +729,7 @@ def test_W023_a_table_with_its_triggers_is_fine(reminders):
     assert found(databases=["default"]) == []
 
 
+@pytest.mark.usefixtures("capturing")
 def test_W023_triggers_that_are_missing_or_outdated_are_a_warning_with_the_command(reminders):
     sql("DROP TRIGGER duebox_capture_update ON app_person")
     for table in capture.row_changes.installed("default"):
@@ -744,6 +745,7 @@ def test_W023_triggers_that_are_missing_or_outdated_are_a_warning_with_the_comma
     assert hint == "Run: manage.py migrate --database default"
 
 
+@pytest.mark.usefixtures("capturing")
 def test_W023_a_role_without_the_rights_is_told_what_to_grant(reminders):
     sql("DROP ROLE IF EXISTS duebox_test_check", "CREATE ROLE duebox_test_check",
         "GRANT USAGE ON SCHEMA public TO duebox_test_check")  # fmt: skip
@@ -769,6 +771,7 @@ def test_W023_says_nothing_before_the_migrations_of_duebox(reminders):
     assert without_triggers() == []
 
 
+@pytest.mark.usefixtures("capturing")
 def test_W024_models_that_cannot_have_triggers_are_a_warning(monkeypatch):
     with forgetting():
         plan = declare_plan(Reminders, Device)
@@ -784,6 +787,7 @@ def test_W024_models_that_cannot_have_triggers_are_a_warning(monkeypatch):
     assert "'duebox.W024' into SILENCED_SYSTEM_CHECKS" in hint
 
 
+@pytest.mark.usefixtures("capturing")
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -810,6 +814,7 @@ def test_W024_tables_that_cannot_have_triggers_are_a_warning_and_get_none(monkey
         assert without_triggers() == []
 
 
+@pytest.mark.usefixtures("capturing")
 def test_W024_a_composite_primary_key_is_a_warning(monkeypatch):
     monkeypatch.setattr(Device._meta, "pk", CompositePrimaryKey("id", "serviced_at"))
     with forgetting():
@@ -819,6 +824,7 @@ def test_W024_a_composite_primary_key_is_a_warning(monkeypatch):
     assert "because it has a composite primary key" in message
 
 
+@pytest.mark.usefixtures("capturing")
 def test_E043_a_watched_field_that_there_is_not_is_an_error_where_it_could_not_be_refused_before(monkeypatch, caplog):
     with forgetting():
         with monkeypatch.context() as early:

@@ -11,15 +11,22 @@ import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, connections, models, router, transaction
+from django.db import DatabaseError, connections, models, router
 from django.db.models.fields.composite import CompositePrimaryKey
 
+from duebox.conf import conf
 from duebox.identities import aggregate_type
 from duebox.plans import Plan, plans, watch_mistakes, watched_columns
 from duebox.store import followed_tables, row_changes
+from duebox.store.brief import Busy, brief
 from duebox.store.row_changes import Capture
 
 logger = logging.getLogger("duebox.plans")
+
+LOCK_SECONDS = 2.0
+"""How long to wait for a table that somebody uses. All who want to write to it wait behind us meanwhile."""
+_KEYS = (models.IntegerField, models.AutoField, models.UUIDField, models.CharField, models.TextField)
+"""Fields whose values are written by PostgreSQL as Python writes them."""
 
 
 class Table(NamedTuple):
@@ -44,8 +51,10 @@ class Unfollowed(NamedTuple):
 
 
 def captures(using: str) -> list[Capture]:
-    """The triggers that the plans of this project need in a database, by table."""
+    """The triggers that the plans of this project need in a database, by table. Without the CAPTURE setting, none."""
     wanted: dict[str, Capture] = {}
+    if not conf().CAPTURE:
+        return []
     for plan in plans():
         for model, watch in _models(plan):
             if _why_not(model):
@@ -69,7 +78,7 @@ def tables(using: str) -> list[Table]:
             sql = "" if state == "installed" else row_changes.install_sql(using, table, capture)
             found.append(Table(table, capture.sources, state, sql))
     for table, has in present.items():
-        found.append(Table(table, (), "unused", row_changes.remove_sql(has.function)))
+        found.append(Table(table, (), "unused", row_changes.remove_sql(table, has.function)))
     return found
 
 
@@ -82,7 +91,7 @@ def install(using: str) -> list[Table]:
 def unfollowed(using: str) -> list[Unfollowed]:
     """The models that plans follow and that cannot have triggers in a database."""
     names: dict[type[models.Model], list[str]] = {}
-    for plan in plans():
+    for plan in plans() if conf().CAPTURE else ():
         for model, _ in _models(plan):
             if router.allow_migrate_model(using, model):
                 names.setdefault(model, []).append(plan.name)
@@ -115,10 +124,10 @@ def after_migrate(*, using: str, **kwargs: Any) -> None:
 def _execute(using: str, table: Table) -> str:
     """Why it was not possible; empty if it was."""
     try:
-        with transaction.atomic(using=using):
+        with brief(using, LOCK_SECONDS):
             row_changes.execute_sql(using, table.sql)
-    except DatabaseError as error:
-        why = str(error).strip()
+    except (DatabaseError, Busy) as error:
+        why = str(error).strip() or f"the table was locked for {LOCK_SECONDS:g} s"
         logger.warning("no triggers: table=%s error=%s", table.table, why)
         return why
     return ""
@@ -136,8 +145,17 @@ def _parts(model: type[models.Model]) -> list[type[models.Model]]:
 
 
 def _why_not(model: type[models.Model]) -> str:
-    if isinstance(model._meta.pk, CompositePrimaryKey):
+    key: Any = model._meta.pk
+    if isinstance(key, CompositePrimaryKey):
         return "it has a composite primary key"
+    chain = {model}
+    while key.remote_field is not None:
+        key = key.target_field
+        chain.add(key.model)
+    if not chain.issuperset(_parts(model)):
+        return "it inherits from several models with keys of their own"
+    if not isinstance(key, _KEYS) or hasattr(key, "from_db_value"):
+        return f"its primary key is a {type(key).__name__}"
     return "" if all(part._meta.managed for part in _parts(model)) else "Django does not manage its table"
 
 

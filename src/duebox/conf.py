@@ -40,6 +40,7 @@ class Settings:
     SLOW_HANDLER_SECONDS: float = 60.0
     TZ_SOURCE: str = "tzdata"
     RECONCILE_HOURS: int = 24
+    CAPTURE: bool = False
     TRUSTED_PROXIES: int = 0
     TRUST_TRACEPARENT: bool = False
     AUDIT_KEY: str = ""

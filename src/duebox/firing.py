@@ -21,7 +21,7 @@ from duebox.fact import EXPIRES_AFTER, EXPIRES_AT, Fact, FactRow
 from duebox.ids import uuid7
 from duebox.promise import with_twins
 from duebox.store import schedules
-from duebox.store.row_changes import sources_with_changes
+from duebox.store.row_changes import changed_of, sources_with_changes
 from duebox.store.schedules import DueSchedule, FiredDelivery, Route
 from duebox.subscribers import PERIODIC, Subscriber, receivers_for
 
@@ -31,7 +31,7 @@ BATCH = 1000
 POSTPONE = timedelta(minutes=1)
 Guard = Callable[[str, Collection[str]], set[str]]
 
-Refresh = Callable[[str, Collection[str]], set[str]]
+Refresh = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
 
 _guards: dict[str, Guard] = {}
 _follows: dict[str, Follow] = {}
@@ -44,8 +44,8 @@ class Follow(NamedTuple):
     sources: tuple[str, ...]
     """The types of the rows that the plan follows besides those of its own model."""
     refresh: Refresh
-    """Plan rows anew, given a database and ids; gives the ids of those that are up to date until the transaction ends.
-    """
+    """Plan rows anew, given a database and ids; gives the ids of those that are up to date until the transaction ends,
+    and of those that cannot be planned."""
 
 
 class Fired(NamedTuple):
@@ -80,20 +80,18 @@ def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, n
     that none is due from before."""
     # Without a savepoint: in a test that lives through years, each would make every later look at the row slower.
     with transaction.atomic(using=using, savepoint=False):
-        due, moment, changed = schedules.due(using, limit, floor=floor, now=now)
+        due, moment = schedules.due(using, limit, floor=floor, now=now)
+        failed: set[int] = set()
+        if stale := _stale(using, due):
+            refreshed, failed = _refreshed(using, stale)
+            due, moment = schedules.due(using, limit, floor=floor, now=now)
+            left = {row.id for row in _stale(using, due)} - refreshed - failed
+            due = [row for row in due if row.id not in left]
         if not due:
             return Fired()
-        failed: set[int] = set()
-        if stale := _stale(using, due, changed):
-            refreshed, failed = _refreshed(using, stale)
-            left = {row.id for row in stale} - refreshed - failed
-            found, moment, _ = schedules.due(using, limit, floor=floor, now=now)
-            due = [row for row in found if row.id not in left]
-            if not due:
-                return Fired()
         decided = [_postponed(row, moment) if row.id in failed else decide(row, max(moment, row.due_at)) for row in due]
         decisions = _guarded(using, decided, moment)
-        fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now, checked=[row.id for row in due])
+        fired = carry_out(using, decisions, occurred=moment.timestamp(), now=now)
         stored = {row.key for _, row in fired}
         schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
     for each in decisions:
@@ -102,16 +100,17 @@ def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, n
     return Fired(len(due), len({one.event for one, _ in fired}))
 
 
-def _stale(using: str, due: Sequence[DueSchedule], changed: Collection[int]) -> list[DueSchedule]:
+def _stale(using: str, due: Sequence[DueSchedule]) -> list[DueSchedule]:
     """Those whose row was changed and not planned again yet; of a plan that follows other rows, all of them as long as
-    one of those rows was: which of them it concerns is known when they are planned."""
-    sources = {source for row in due if row.plan in _follows for source in _follows[row.plan].sources}
+    one of those rows was: which of them it concerns is known when they are planned. The schedules are locked, and a
+    change of their rows locks them too, so no change that was committed before is missed."""
+    rows = [row for row in due if row.plan in _follows] if conf().CAPTURE else []
+    if not rows:
+        return []
+    changed = changed_of(using, [(row.id, row.aggregate_type, row.aggregate_id) for row in rows])
+    sources = {source for row in rows for source in _follows[row.plan].sources}
     pending = sources_with_changes(using, sources) if sources else set()
-    return [
-        row
-        for row in due
-        if row.plan in _follows and (row.id in changed or not pending.isdisjoint(_follows[row.plan].sources))
-    ]
+    return [row for row in rows if row.id in changed or not pending.isdisjoint(_follows[row.plan].sources)]
 
 
 def _refreshed(using: str, stale: Sequence[DueSchedule]) -> tuple[set[int], set[int]]:
@@ -124,7 +123,9 @@ def _refreshed(using: str, stale: Sequence[DueSchedule]) -> tuple[set[int], set[
     failed: set[int] = set()
     for plan, rows in by_plan.items():
         try:
-            refreshed.update(id for each in _follows[plan].refresh(using, list(rows)) for id in rows[each])
+            fresh, wrong = _follows[plan].refresh(using, list(rows))
+            refreshed.update(id for each in fresh for id in rows[each])
+            failed.update(id for each in wrong for id in rows[each])
         except Exception:
             logger.exception("changed rows not planned: plan=%s; its schedules are tried again in a minute", plan)
             failed.update(id for ids in rows.values() for id in ids)
@@ -167,10 +168,10 @@ def carry_out(
     now: datetime | None = None,
     lease: int = 0,
     mine: Collection[str] = (),
-    checked: Collection[int] = (),
+    look: bool = False,
 ) -> list[tuple[FiredDelivery, FactRow]]:
-    """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease. Of plans, what has
-    a change that was not planned yet is left out, but for schedules that are `checked`."""
+    """Store what was decided; gives the deliveries, those of subscribers in `mine` under the lease. With `look`, what
+    has a change that was not planned yet is left out."""
     producer = conf().PRODUCER
     facts = [
         (each.row.id, fact)
@@ -185,12 +186,10 @@ def carry_out(
     ]
     steps = [next_step(each) for each in decisions]
     rows = {row.id: row for _, row in facts}
-    plans = {each.row.plan for each in decisions if each.row.plan in _follows}
-    follows = [(plan, source) for plan in plans for source in _follows[plan].sources]
-    stored = [
-        (one, rows[one.event])
-        for one in schedules.fire(using, steps, facts, routes, lease=lease, now=now, checked=checked, follows=follows)
-    ]
+    plans = {each.row.plan for each in decisions if each.row.plan in _follows} if look and conf().CAPTURE else set()
+    follows = [(plan, source) for plan in plans for source in _follows[plan].sources] if plans else None
+    fired = schedules.fire(using, steps, facts, routes, lease=lease, now=now, follows=follows)
+    stored = [(one, rows[one.event]) for one in fired]
     announce([Fact(rows[event]) for event in dict.fromkeys(one.event for one, _ in stored)], using)
     return stored
 

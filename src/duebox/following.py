@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.models.signals import ModelSignal, post_delete, post_save, pre_delete
 
+from duebox.conf import conf
 from duebox.identities import aggregate_type
 from duebox.saving import in_one_transaction
 from duebox.store.row_changes import take_of
@@ -124,7 +125,7 @@ def _take_note(plan: Plan, source: str, instance: models.Model, using: str) -> N
     """What a trigger has noted of this change is planned now by all plans that follow the row, so the first of them
     takes the note away. Before it reads the row: what is noted after that is not lost. All of it is one transaction, so
     an error brings the note back."""
-    if _followers[source][0] == plan.name:
+    if conf().CAPTURE and _followers[source][0] == plan.name:
         take_of(using, source, [str(instance.pk)])
 
 

@@ -8,6 +8,7 @@ at once, and `reconcile` all of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -56,6 +57,7 @@ from duebox.when.policy import choose
 
 REFRESH_SECONDS = 0.02
 """How long a schedule that is due waits for a row that another transaction holds, before the others fire without it."""
+REFRESH_AT_MOST_SECONDS = 0.2
 _plans: dict[str, Plan] = {}
 
 
@@ -346,19 +348,28 @@ def _lead(table: Timetable, rule: Reminder) -> timedelta:
     return min(rule.by.length, anchor.instant - due.instant) if due and anchor else rule.by.length
 
 
-def refresh(plan: Plan, using: str, ids: Collection[str]) -> set[str]:
+def refresh(plan: Plan, using: str, ids: Collection[str]) -> tuple[set[str], set[str]]:
     """Plan rows anew that have changed, just before they fire. Gives the ids of those that are up to date, and stay so
-    until the transaction ends: their rows are locked. A row that somebody else holds is left alone, and those beside it
-    are not kept waiting."""
-    try:
-        with brief(using, REFRESH_SECONDS):
-            pks = sorted(plan.model._meta.pk.to_python(each) for each in ids)
-            if following.is_only_follower(plan):
-                take_of(using, plan.aggregate_type, ids)
-            sync_rows(plan, pks, using=using)
-    except Busy:
-        return set() if len(ids) == 1 else set().union(*(refresh(plan, using, [each]) for each in ids))
-    return set(ids)
+    until the transaction ends, since their rows are locked; and of those that cannot be planned. A row that somebody
+    else holds is left alone, and those beside it are not kept waiting for long."""
+    deadline = time.monotonic() + REFRESH_AT_MOST_SECONDS
+    parts = [list(ids)]
+    fresh: set[str] = set()
+    failed: set[str] = set()
+    while parts and time.monotonic() < deadline:
+        part = parts.pop()
+        try:
+            with brief(using, REFRESH_SECONDS):
+                if following.is_only_follower(plan):
+                    take_of(using, plan.aggregate_type, part)
+                synced = sync_rows(plan, sorted(map(plan.model._meta.pk.to_python, part)), using=using)
+        except Busy:
+            half = len(part) // 2
+            parts += [part[:half], part[half:]] if half else []
+        else:
+            failed |= synced.failed.keys() & {*part}
+            fresh |= {*part} - failed
+    return fresh, failed
 
 
 def _still_valid(plan: Plan, using: str, ids: Collection[str]) -> set[str]:

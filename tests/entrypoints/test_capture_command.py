@@ -14,7 +14,10 @@ from tests.app.people import Appointment, Device, Person
 from tests.app.planned import Reminders as AnyReminders
 from tests.app.planned import declare, reminding
 
-pytestmark = [pytest.mark.django_db(databases=["default", "other"]), pytest.mark.usefixtures("only_own_plans")]
+pytestmark = [
+    pytest.mark.django_db(databases=["default", "other"]),
+    pytest.mark.usefixtures("capturing", "only_own_plans"),
+]
 
 
 @pytest.fixture
@@ -146,3 +149,8 @@ def test_a_partition_has_triggers_of_its_own(run, monkeypatch):
     monkeypatch.setattr(Appointment._meta, "db_table", "parted")
     reminding(minutes(-60))
     assert [line[:2] for line in listed(run("--install"))[1:]] == [["parted", "installed"], ["parted_1", "installed"]]
+
+
+def test_without_the_setting_nothing_is_followed_by_triggers(run, plan, settings):
+    settings.DUEBOX = {**settings.DUEBOX, "CAPTURE": False}
+    assert run() == "Plans follow no table by triggers; set DUEBOX['CAPTURE'] to True and run migrate.\n"

@@ -59,6 +59,7 @@ def test_it_can_be_taken_back_and_done_again_with_rows_that_are_newer(on, back_t
         assert list(Attempt.objects.values_list("outcome", flat=True)) == ["dead"]
 
 
+@pytest.mark.usefixtures("capturing")
 @pytest.mark.django_db(transaction=True)
 def test_the_triggers_on_followed_tables_leave_with_the_table_that_they_write_to(forget_plans):
     reminding(minutes(-60))
@@ -73,4 +74,4 @@ def test_the_triggers_on_followed_tables_leave_with_the_table_that_they_write_to
     assert not RowChange.objects.exists()  # the triggers have noted the TRUNCATE
     for each in capture.row_changes.installed("default"):
         with connection.cursor() as cursor:
-            cursor.execute(capture.row_changes.remove_sql(each.function))
+            cursor.execute(capture.row_changes.remove_sql(each.table, each.function))

@@ -51,6 +51,8 @@ def _lines(found: list[Table], others: list[Unfollowed], using: str) -> list[str
     rows = [(each.table, each.state, ", ".join(each.sources)) for each in found]
     lines = aligned(("table", "triggers", "entity types"), rows) if rows else []
     lines += [f"{each.model._meta.label} cannot have triggers: {each.why}." for each in others]
+    if not lines and not conf().CAPTURE:
+        return ["Plans follow no table by triggers; set DUEBOX['CAPTURE'] to True and run migrate."]
     return lines or [f"No plan follows any table of database {using!r}."]
 
 

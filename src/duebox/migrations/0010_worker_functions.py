@@ -143,7 +143,7 @@ UNNEXT = "DROP FUNCTION duebox_next_due(text[], timestamptz);"
 # A schedule that was changed since it was read has another revision: it is left alone, and so is its event.
 # Deliveries that the firing worker can run itself are born under its lease and need no claim.
 # A schedule of a plan does not fire while its row, or a row that the plan follows, has a change that was not planned yet
-# (duebox_row_change), unless the caller has locked these rows and planned them again: `checked`.
+# (duebox_row_change); the caller says with `look` whether there may be such.
 # Gives every event that was stored, with each of its deliveries.
 FIRE = """
 CREATE OR REPLACE FUNCTION duebox_fire(
@@ -155,7 +155,7 @@ CREATE OR REPLACE FUNCTION duebox_fire(
     new_aggregate_type text[], new_aggregate_id text[], new_organization text[], new_correlation text[],
     new_causation uuid[], new_actor text[], new_producer text[], new_key text[], new_data text[], new_metadata text[],
     route_event uuid[], route_subscriber text[], route_stream text[], route_mine boolean[],
-    checked bigint[], follow_plan text[], follow_source text[]
+    look boolean, follow_plan text[], follow_source text[]
 ) RETURNS TABLE (event text, id bigint, subscriber text, due float8, lease bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -169,6 +169,11 @@ BEGIN
         SELECT w.id INTO holder FROM duebox_worker w
         WHERE w.id = worker AND w.expires_at > statement_timestamp() FOR KEY SHARE;
     END IF;
+    IF look THEN
+        -- Whoever changes the rows of schedules that are due locks these. Locked first, the next statement sees what was
+        -- committed before.
+        PERFORM FROM duebox_schedule WHERE id = ANY(step_id) AND plan <> '' FOR UPDATE SKIP LOCKED;
+    END IF;
     WITH free AS MATERIALIZED (
         -- Never wait for somebody who changes a schedule: he may be waiting for another of these.
         SELECT given.*
@@ -180,7 +185,7 @@ BEGIN
         )
         JOIN duebox_schedule s ON s.id = given.id
         WHERE s.revision = given.revision AND s.status = 'scheduled'
-          AND (s.plan = '' OR s.id = ANY(checked) OR NOT (
+          AND (NOT look OR s.plan = '' OR NOT (
               EXISTS (
                   SELECT FROM duebox_row_change c WHERE c.source = s.aggregate_type AND c.key = s.aggregate_id
               ) OR EXISTS (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-import django.contrib.postgres.fields
 import django.db.models.functions.datetime
 from django.db import migrations, models
+
+import duebox.models.row_change
 
 PostgresOnly = import_module("duebox.migrations.0001_initial").PostgresOnly
 
@@ -46,10 +47,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("source", models.TextField()),
                 ("key", models.TextField()),
-                (
-                    "keys",
-                    django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), null=True, size=None),
-                ),
+                ("keys", duebox.models.row_change.TextArrayField(null=True)),
                 ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={

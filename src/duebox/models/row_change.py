@@ -1,9 +1,16 @@
 from __future__ import annotations
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
 from django.db.models.functions import Now
+
+
+class TextArrayField(models.Field):  # type: ignore[type-arg]
+    """A column of texts. Django's own ArrayField needs `django.contrib.postgres` in INSTALLED_APPS."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "text[]"
 
 
 class RowChange(models.Model):
@@ -18,7 +25,7 @@ class RowChange(models.Model):
     """The entity type of the followed model, such as `clinic.appointment`."""
     key = models.TextField()
     """The primary key as text, of a statement that changed one row; empty for all rows, after a TRUNCATE."""
-    keys = ArrayField(models.TextField(), null=True)
+    keys = TextArrayField(null=True)
     """Those of a statement that changed several rows, at most 1,000 of them; `key` is the first."""
     changed_at = models.DateTimeField(db_default=Now())
 

@@ -12,9 +12,12 @@ from duebox.store.statements import execute, run, text_array
 
 CHANGES = "changes"
 """What the NOTIFY of such a trigger says."""
+MOST_KEYS = 1_000
+"""How many rows one note is about at most."""
 ALL_ROWS = ""
 """The key that stands for every row, after a TRUNCATE."""
 PREFIX = "duebox_capture_"
+EVENTS = ("insert", "update", "delete", "truncate")
 
 
 class Change(NamedTuple):
@@ -30,11 +33,38 @@ def any_changes(using: str) -> bool:
     return bool(found)
 
 
-def take(using: str, limit: int, *, many: bool, busy: Collection[int] = ()) -> list[Change]:
-    """Some changes, oldest first, for the transaction that plans them; not those that are `busy`. Either of statements
-    that changed one row, or of those that changed many."""
-    params = {"limit": limit, "many": many, "busy": list(busy)}
+def take(using: str, limit: int, *, many: bool, sources: Iterable[str], busy: Collection[int] = ()) -> list[Change]:
+    """Some changes of rows of these types, oldest first, for the transaction that plans them; not those that are
+    `busy`. Either of statements that changed one row, or of those that changed many."""
+    params = {"limit": limit, "many": many, "sources": text_array(sources), "busy": list(busy)}
     return [Change(*row) for row in run("row_changes_take", using, params)]
+
+
+def of_all_rows(using: str, sources: Iterable[str]) -> list[Change]:
+    """Those that are about every row of a type. They stay until they are removed."""
+    return [Change(*row) for row in run("row_changes_of_all", using, {"sources": text_array(sources)})]
+
+
+def remove(using: str, changes: Iterable[Change]) -> None:
+    execute("row_changes_remove", using, {"ids": [change.id for change in changes]})
+
+
+def add(using: str, source: str, keys: Sequence[str]) -> None:
+    """Note changes of rows, as a trigger does."""
+    parts = [keys[begin : begin + MOST_KEYS] for begin in range(0, len(keys), MOST_KEYS)]
+    for part in parts:
+        execute("row_changes_add", using, {"source": source, "keys": text_array(part)})
+
+
+def changed_of(using: str, rows: Sequence[tuple[int, str, str]]) -> set[int]:
+    """Of schedules, each with its id and the type and id of its row: the ids of those whose row has a change that is
+    not planned yet. Ask it in a statement of its own, after the schedules were locked."""
+    params = {
+        "ids": [id for id, _, _ in rows],
+        "sources": text_array(source for _, source, _ in rows),
+        "keys": text_array(key for _, _, key in rows),
+    }
+    return {row[0] for row in run("row_changes_of", using, params)}
 
 
 def split(using: str, change: Change) -> None:
@@ -108,15 +138,17 @@ def _changed(key: str, watched: Sequence[str]) -> str:
     return f"SELECT DISTINCT duebox_key FROM ({both}) AS different"  # noqa: S608 - quoted names
 
 
-def remove_sql(function: str) -> str:
-    """The statement that takes the triggers of a table away, with their function."""
-    return f"DROP FUNCTION {function}() CASCADE;\n"
+def remove_sql(table: str, function: str) -> str:
+    """The statements that take the triggers of a table away, with their function unless another table uses it."""
+    drops = "".join(f"DROP TRIGGER IF EXISTS duebox_capture_{event} ON {table};\n" for event in EVENTS)
+    unused = f"DROP FUNCTION {function}(); EXCEPTION WHEN dependent_objects_still_exist THEN NULL;"
+    return f"{drops}DO $$ BEGIN {unused} END $$;\n"
 
 
 def comment_of(capture: Capture) -> str:
     """What the triggers of a table are made of. Triggers with another comment are outdated."""
     watch = f" watch={','.join(capture.watch)}" if capture.watch else ""
-    return f"duebox 5 key={capture.key} sources={','.join(capture.sources)}{watch}"
+    return f"duebox 6 key={capture.key} sources={','.join(capture.sources)}{watch}"
 
 
 def execute_sql(using: str, text: str) -> None:

@@ -157,15 +157,12 @@ class Due(NamedTuple):
 
     rows: list[DueSchedule]
     moment: datetime
-    changed: set[int]
-    """The ids of those whose row was changed and not planned again yet."""
 
 
 def due(using: str, limit: int, *, floor: datetime | None = None, now: datetime | None = None) -> Due:
     """What is due, from the floor on if there is one, locked: call it inside the transaction that fires."""
     found = run("schedule_due", using, {"limit": limit, "floor": floor, "now": now})
-    moment = found[0][-1] if found else clock.now()
-    return Due([DueSchedule(*row[:-2]) for row in found], moment, {row[0] for row in found if row[-2]})
+    return Due([DueSchedule(*row[:-1]) for row in found], found[0][-1] if found else clock.now())
 
 
 def ahead(
@@ -205,20 +202,18 @@ def fire(
     *,
     lease: int = 0,
     now: datetime | None = None,
-    checked: Iterable[int] = (),
-    follows: Sequence[tuple[str, str]] = (),
+    follows: Sequence[tuple[str, str]] | None = None,
 ) -> list[FiredDelivery]:
-    """Advance schedules and store the facts they make, each with the id of its schedule. `follows` are pairs of a plan
-    and the type of rows that it follows besides its own: while one of these has a change that is not planned yet, the
-    schedules of the plan do not fire, but for those that are `checked`."""
+    """Advance schedules and store the facts they make, each with the id of its schedule. With `follows`, schedules of
+    plans do not fire while their row has a change that is not planned yet, or a row that their plan follows: pairs of a
+    plan and the type of such rows."""
     params = {f"step_{name}": array for name, array in _columns(steps).items()}
     params |= _columns([row for _, row in facts], FactRow)
     params |= {f"route_{name}": array for name, array in _columns(routes, Route).items()}
     params["source"] = number_array(source for source, _ in facts)
-    params["checked"] = number_array(checked)
-    params["follow_plan"] = text_array(plan for plan, _ in follows)
-    params["follow_source"] = text_array(source for _, source in follows)
-    fired = run("schedule_fire", using, {**params, "lease": lease, "now": now})
+    params["follow_plan"] = text_array(plan for plan, _ in follows or ())
+    params["follow_source"] = text_array(source for _, source in follows or ())
+    fired = run("schedule_fire", using, {**params, "lease": lease, "now": now, "look": follows is not None})
     _tell_watchers(using, "id", (step.id for step in steps))
     return [FiredDelivery(*row) for row in fired]
 

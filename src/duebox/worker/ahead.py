@@ -98,7 +98,8 @@ class Ahead:
             due.append(self._ready.popleft())
         if not due:
             return Fired([], False, False)
-        fired = carry_out(self._using, due, occurred=now, lease=lease, mine=mine if len(due) <= room else ())
+        mine = mine if len(due) <= room else ()
+        fired = carry_out(self._using, due, occurred=now, lease=lease, mine=mine, look=True)
         claims = [
             Claim((one.id, one.subscriber, None, 0, 0, one.due, *row), lease)
             for one, row in fired

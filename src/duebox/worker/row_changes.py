@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError
 
+from duebox.conf import conf
 from duebox.plans import plans
 from duebox.row_changes import plan_changes
 from duebox.worker.sessions import own_connection
@@ -29,7 +31,7 @@ class RowChanges:
         self._watchdog = watchdog
         self._done = done
         """Called when nothing is left to plan."""
-        self._is_done = not plans()
+        self._is_done = not (plans() and conf().CAPTURE)
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="duebox-row-changes", daemon=True)
@@ -64,10 +66,20 @@ class RowChanges:
                 except (DatabaseError, InterfaceError) as error:
                     close_connections()
                     logger.warning("row changes not planned, next try in 1 s: %s", str(error).strip())
+                    self._pause()
                 except Exception:
                     logger.exception("row changes not planned, next try in 1 s")
+                    self._pause()
                 self._wake.wait(POLL_SECONDS)
                 self._wake.clear()
+
+    def _pause(self) -> None:
+        """A NOTIFY does not shorten it. A run that ends when all is done does not wait for what fails."""
+        self._is_done = True
+        self._done()
+        until = time.monotonic() + POLL_SECONDS
+        while not self._stopping and time.monotonic() < until:
+            time.sleep(0.05)
 
     def _is_stopping(self) -> bool:
         return self._stopping

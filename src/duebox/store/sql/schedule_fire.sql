@@ -10,5 +10,5 @@ SELECT * FROM duebox_fire(
     %(causation)s::uuid[], %(actor)s::text[], %(producer)s::text[], %(key)s::text[], %(data)s::text[],
     %(metadata)s::text[],
     %(route_event)s::uuid[], %(route_subscriber)s::text[], %(route_stream)s::text[], %(route_mine)s::boolean[],
-    %(checked)s::bigint[], %(follow_plan)s::text[], %(follow_source)s::text[]
+    %(look)s::boolean, %(follow_plan)s::text[], %(follow_source)s::text[]
 )

@@ -34,20 +34,30 @@ BEGIN
         SELECT source, changed[1] FROM unnest({sources}) AS source;
     ELSE
         INSERT INTO {schema}.duebox_row_change (source, key, keys)
-        SELECT source, changed[first], changed[first : first + 999]
-        FROM generate_series(1, cardinality(changed), 1000) AS first CROSS JOIN unnest({sources}) AS source;
+        SELECT source, min(part.key), array_agg(part.key)
+        FROM (SELECT key, (place - 1) / 1000 AS number FROM unnest(changed) WITH ORDINALITY AS one (key, place)) AS part
+        CROSS JOIN unnest({sources}) AS source
+        GROUP BY source, part.number;
     END IF;
-    SELECT due_at INTO next_due FROM {schema}.duebox_schedule WHERE status = 'scheduled' ORDER BY due_at, id LIMIT 1;
-    IF TG_OP IN ('UPDATE', 'DELETE') AND next_due < clock_timestamp() + interval '1 minute' THEN
+    IF TG_OP IN ('UPDATE', 'DELETE') THEN
+        SELECT due_at INTO next_due FROM {schema}.duebox_schedule WHERE status = 'scheduled' ORDER BY due_at, id LIMIT 1;
+    END IF;
+    IF next_due < clock_timestamp() + interval '1 minute' THEN
         -- Schedules of these rows that come due within a minute are locked until the transaction ends. A worker that is
         -- about to fire one passes it over, and one that has begun is waited for. So a reminder fires before the change
         -- is committed, or it is planned by the change first.
-        EXECUTE 'SELECT FROM {schema}.duebox_schedule '
-            'WHERE aggregate_type = ANY($1) AND aggregate_type <> '''' AND aggregate_id = ANY($2) '
-            'AND status = ''scheduled'' AND due_at < clock_timestamp() + interval ''1 minute'' FOR UPDATE'
-        USING {sources}, changed;
+        BEGIN
+            EXECUTE 'SELECT FROM {schema}.duebox_schedule '
+                'WHERE aggregate_type = ANY($1) AND aggregate_type <> '''' AND aggregate_id = ANY($2) '
+                'AND status = ''scheduled'' AND due_at < clock_timestamp() + interval ''1 minute'' '
+                'ORDER BY key FOR UPDATE'
+            USING {sources}, changed;
+        EXCEPTION WHEN serialization_failure THEN
+            NULL;  -- under REPEATABLE READ, one that has fired since the transaction began
+        END;
     END IF;
-    IF EXISTS (SELECT FROM {schema}.duebox_worker WHERE listening AND expires_at > statement_timestamp()) THEN
+    -- A transaction that sends a NOTIFY cannot be prepared; where there may be such, workers look each second.
+    IF current_setting('max_prepared_transactions')::int = 0 AND EXISTS (SELECT FROM {schema}.duebox_worker WHERE listening AND expires_at > statement_timestamp()) THEN
         PERFORM pg_notify('duebox', 'changes');
     END IF;
     RETURN NULL;
