@@ -307,6 +307,8 @@ def test_a_worker_that_stops_while_it_looks_up_leaves_no_lock_behind(elsewhere, 
     elsewhere.execute("LOCK TABLE duebox_schedule IN ACCESS EXCLUSIVE MODE")
     keeper.start()
     eventually(lambda: server.exists(place("default", "lock")))
-    threading.Timer(0.3, elsewhere.rollback).start()
+    unlocking = threading.Timer(0.3, elsewhere.rollback)
+    unlocking.start()
     keeper.stop()
+    unlocking.join()
     assert not server.exists(place("default", "lock")), "nobody could build the mirror for a minute"
