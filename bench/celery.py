@@ -23,11 +23,11 @@ import duebox
 from bench import stage
 from duebox.conf import conf
 from duebox.destinations.celery import CeleryTask
-from duebox.destinations.configured import destination_of
 from duebox.destinations.envelope import as_dict
-from duebox.emit import fact_row
-from duebox.fact import Fact
-from duebox.worker.loop import Worker
+from duebox.destinations.registry import destination_of
+from duebox.events.emit import fact_row
+from duebox.events.fact import Fact
+from duebox.worker.worker import Worker
 
 BROKERS = {
     "Redis": os.environ.get("DUEBOX_BENCH_REDIS", "redis://127.0.0.1:6379/3"),

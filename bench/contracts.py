@@ -16,7 +16,7 @@ from django.db import transaction
 import duebox
 from bench import stage
 from duebox.conf import conf
-from duebox.emit import NewEvent, fact_row
+from duebox.events.emit import NewEvent, fact_row
 
 WARM = 20
 

@@ -12,7 +12,7 @@ import psycopg
 from django.db import connection
 
 from bench import stage
-from duebox.store.statements import statement
+from duebox.store.run_sql import statement
 
 BATCH = 500
 
@@ -20,6 +20,11 @@ BATCH = 500
 def drain(event_type: str, count: int, processes: int = 1) -> float:
     """Events per second by real worker processes, from their first claim to the last settlement."""
     stage.fill(event_type, count)
+    return run_workers(count, processes)
+
+
+def run_workers(count: int, processes: int = 1) -> float:
+    """The same for events that are stored already."""
     command = [sys.executable, "-m", "bench.worker"]
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 import duebox
 from bench import stage
-from duebox.ids import uuid7
+from duebox.events.identities import uuid7
 
 EVENT = """INSERT INTO duebox_event (id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
     correlation_id, causation_id, actor, producer, idempotency_key, data, metadata)

@@ -12,11 +12,11 @@ from django.db import connection, transaction
 from bench import stage
 from bench.latency import idle_worker, shares, starts
 from duebox.conf import conf
-from duebox.emit import NewEvent, fact_row
-from duebox.firing import fire_due
-from duebox.intent import Intent
+from duebox.events.emit import NewEvent, fact_row
 from duebox.models import Delivery, Event, Schedule
-from duebox.planner import Wanted, plan_all, write_all
+from duebox.schedules.fire import fire_due
+from duebox.schedules.intent import Intent
+from duebox.schedules.planner import Ready, Wanted, plan_all, write_all
 from duebox.when import Timetable, once
 
 STORED_AT_ONCE = 5_000
@@ -86,7 +86,7 @@ def store(type: str, dues: list[datetime], *, mark: str = "", now: datetime | No
     wanted = [_wanted(type, number, due, mark) for number, due in enumerate(dues)]
     for begin in range(0, len(wanted), STORED_AT_ONCE):
         with transaction.atomic():
-            write_all("default", plan_all(wanted[begin : begin + STORED_AT_ONCE], {}, now), why="")
+            write_all("default", Ready.of(plan_all(wanted[begin : begin + STORED_AT_ONCE], {}, now), why=""))
 
 
 def _wanted(type: str, number: int, due: datetime, mark: str) -> Wanted:

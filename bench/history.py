@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-HOT_CODE = ("src/duebox/worker", "src/duebox/store", "src/duebox/firing.py", "src/duebox/emit.py")
+HOT_CODE = ("src/duebox/worker", "src/duebox/store", "src/duebox/schedules/fire.py", "src/duebox/events/emit.py")
 WARN_BELOW = 0.75
 FAIL_BELOW = 0.5
 

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 import duebox
 from bench import stage
 from bench.emit import DELIVERY, EVENT
-from duebox.ids import uuid7
+from duebox.events.identities import uuid7
 from duebox.models import Worker
 
 PAUSE = 0.025

@@ -16,7 +16,7 @@ from bench import stage
 from bench.models import Person
 from bench.plans import Birthdays
 from duebox.models import Schedule, ScheduleLog
-from duebox.rezone import rezone
+from duebox.schedules.tzdata_update import rezone
 from duebox.when import zones
 
 MOVED = "America/Vancouver"

@@ -14,6 +14,15 @@ def show(result: dict[str, object]) -> None:
     rows += [*capture_rows(result)] if "update_50k_ms" in result else []
     rows += [*order_rows(result)] if "ordered_events_s" in result else []
     rows += [*webhook_rows(result)] if "webhooks_rate" in result else []
+    rows += [*retention_rows(result)] if "prune_share" in result else []
+    if "observed_share" in result:
+        found, bare = result["observed_drain_s"], result["not_observed_drain_s"]
+        told = f"{found:,.0f}/s"
+        rows.append(("drain with metrics, logs, rollup", told, "without", f"{bare:,.0f}/s", result["observed_share"]))
+    if "pages" in result:
+        from bench import pages
+
+        rows += pages.rows(result)
     if "aws_event_us" in result:
         from bench import aws
 
@@ -61,6 +70,20 @@ def capture_rows(result: dict[str, object]) -> list[Row]:
         ("update() of 50,000 such rows", f"{result['update_50k_ms']:,.0f} ms", "without triggers",
          f"{of_update:,.0f} ms", result["update_50k_times"]),
         ("plan these 50,000 changes", f"{result['plan_50k_changes_ms'] / 1000:.1f} s", "", "", None),
+        ("save of a row that is audited", f"{result['audited_save_ms']:.2f} ms", "not audited",
+         f"{result['audited_save_without_ms']:.2f} ms", result["audited_save_times"]),
+        ("update() of 50,000 such rows", f"{result['audited_update_50k_ms']:,.0f} ms", "not audited",
+         f"{result['audited_update_50k_without_ms']:,.0f} ms", result["audited_update_50k_times"]),
+    ]  # fmt: skip
+
+
+def retention_rows(result: dict[str, object]) -> list[Row]:
+    removed = f"{result['prune_removed']:,} of {result['prune_old_events']:,}"
+    return [
+        ("drain while old events are pruned", f"{result['prune_drain_beside_s']:,.0f}/s", "not pruned",
+         f"{result['prune_drain_alone_s']:,.0f}/s", result["prune_share"]),
+        ("events pruned meanwhile", f"{removed}, {result['prune_events_s']:,.0f}/s", "", "", None),
+        ("longest wait for a lock", f"{result['prune_longest_wait_ms']} ms", "", "", None),
     ]  # fmt: skip
 
 
@@ -103,7 +126,9 @@ def webhook_rows(result: dict[str, object]) -> list[Row]:
 def audit_rows(result: dict[str, object]) -> list[Row]:
     return [
         (f"verify {result['audit_entries']:,} audit entries", f"{result['audit_verify_s']} s", "", "", None),
+        ("seal audit entries, one worker", f"{result['audit_seal_s']:,}/s", "", "", None),
         ("record one and commit", f"{result['audit_record_s']:,}/s", "", "", None),
+        ("the same, 8 writers of one organization", f"{result['audit_record_together_s']:,}/s", "", "", None),
     ]
 
 

@@ -13,14 +13,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bench.settings")
 
 def main() -> None:
     django.setup()
-    from duebox.worker.loop import Worker
-    from duebox.worker.process import run_worker
+    from duebox.worker.supervisor import run_worker
+    from duebox.worker.worker import Worker
 
     worker = Worker(until_idle="--for-ever" not in sys.argv)
+    if os.environ.get("DUEBOX_BENCH_OBSERVED") == "off":
+        worker.rollups.start = lambda: None  # type: ignore[method-assign]
     print("ready", flush=True)
     sys.stdin.readline()
     run_worker(worker)
-    print(json.dumps(worker.crew.tally.as_dict()), flush=True)
+    print(json.dumps(worker.outcome_counts.as_dict()), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 
 from celery import Celery
 
-from duebox.entrypoints.celery_beat import beat_schedule
 from duebox.exceptions import Permanent
+from duebox.integrations.celery_beat import beat_schedule
 
 REDIS = "redis://127.0.0.1:6379/3"
 RABBITMQ = "amqp://guest:guest@127.0.0.1:5672//"

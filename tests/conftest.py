@@ -4,22 +4,27 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.test import TransactionTestCase
 
 import duebox
-from duebox import subscribers
-from duebox.contracts import types
+from duebox.audit_log import policy, triggers
+from duebox.contracts import event_types
+from duebox.events import subscribers
+from duebox.store import audit_triggers, database_state
 from duebox.testing import travel
-from duebox.worker.loop import Worker
-from duebox.worker.tidy import close_connections
+from duebox.worker.connections import close_connections
+from duebox.worker.tunables import TUNABLES
+from duebox.worker.worker import Worker
 from tests.app import planned
 from tests.app.people import Appointment, Person
-from tests.database import clone, drop, template
+from tests.database import clone, delete_rows, drop, template
 from tests.support import connection_params, eventually
 
 # Found by its entry point where Duebox was installed since; named here for those who run the tests from a checkout.
@@ -42,10 +47,27 @@ def django_db_setup(django_db_blocker: Any) -> Iterator[None]:
         for alias, database in mine.items():
             clone(entry, name, database)
             _connect(alias, database)
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            if _is_superuser():
+                patch.setattr(TransactionTestCase, "_fixture_teardown", _flush)
+            yield
         for alias, database in mine.items():
             connections[alias].close()
             drop(entry, database)
+
+
+def _is_superuser() -> bool:
+    """Only a superuser may switch triggers off; without one, tables are emptied by Django's `flush`."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+        return bool(cursor.fetchone()[0])
+
+
+def _flush(case: Any) -> None:
+    """In the place of Django's `flush`, after a test that has committed."""
+    for alias in case._databases_names(include_mirrors=False):
+        delete_rows(connections[alias])
+        audit_triggers.write_key(alias, "value", *triggers._pads())  # Django's flush does it by `post_migrate`
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -76,10 +98,24 @@ def on() -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def declare() -> Iterator[Callable[..., Any]]:
     """`duebox.event`, whose types are forgotten after the test."""
-    before = {each.name for each in types.declared()}
+    before = {each.name for each in (*event_types.declared(), *event_types.misspelt())}
     yield duebox.event
-    for name in {each.name for each in types.declared()} - before:
-        types.forget(name)
+    for name in {each.name for each in (*event_types.declared(), *event_types.misspelt())} - before:
+        event_types.forget(name)
+
+
+@pytest.fixture
+def tune() -> Iterator[Callable[..., None]]:
+    """Changes tunables of the worker for one test."""
+    before = asdict(TUNABLES)
+
+    def change(**values: Any) -> None:
+        assert values.keys() <= before.keys(), f"no such tunable: {values}"
+        for name, value in values.items():
+            object.__setattr__(TUNABLES, name, value)
+
+    yield change
+    change(**before)
 
 
 @pytest.fixture
@@ -90,9 +126,16 @@ def forget_plans() -> Iterator[None]:
 
 
 @pytest.fixture
-def capturing(settings: Any) -> None:
-    """Plans follow their rows by triggers as well, as far as a test installs them."""
-    settings.DUEBOX = {**settings.DUEBOX, "CAPTURE": True}
+def quiet_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the tests has rows that earlier tests deleted, and sessions of tests that run beside this one."""
+    facts = database_state.ServerFacts([], 0, None, None, None, 0.0)
+    monkeypatch.setattr(database_state, "server_facts", lambda using: facts)
+
+
+@pytest.fixture
+def capturing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit log follows nothing, so that all triggers are those of plans."""
+    monkeypatch.setattr(policy, "_policies", {})
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 from django.core.management import execute_from_command_line
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "src")]
+    # Instead of the folder of this file, where `import redis` would find the tests of that name.
+    sys.path[:1] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent / "src")]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     execute_from_command_line(sys.argv)

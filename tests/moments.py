@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import duebox
-from duebox.intent import read_intent
 from duebox.models import Event, Schedule, ScheduleLog
-from duebox.planner import replanned
+from duebox.schedules.intent import read_intent
+from duebox.schedules.planner import replanned
 from duebox.testing import drain, travel
 from duebox.when import Timetable, anniversary, between, cron, daily, every, is_spent, weekly
 

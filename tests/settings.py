@@ -13,10 +13,39 @@ from tests.database import databases
 SECRET_KEY = "not a secret: tests only"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = ["duebox", "tests.app", "tests.vet"]
+INSTALLED_APPS = [
+    "duebox",
+    "duebox.dashboard",
+    "tests.app",
+    "tests.vet",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+]
 DATABASES = databases(os.environ)
 ROOT_URLCONF = "tests.app.urls"
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "static/"
 # Most tests are about what happens to events, whatever those are called; tests/contracts declares its own.
 # Most of them also emit without a change of their own, so no transaction is needed.
 DUEBOX = {

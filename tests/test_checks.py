@@ -15,16 +15,16 @@ from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
-from django.db.models.fields.composite import CompositePrimaryKey
 
 import duebox
-from duebox import capture, plans, sweeps
+from duebox import audit_log
 from duebox.checks import check_database_zones
-from duebox.contracts import EventType, declared, files
-from duebox.contracts.types import declare as declare_type
-from duebox.contracts.types import forget
+from duebox.contracts import EventType, declared, schema_files
+from duebox.contracts.event_types import declare as declare_type
+from duebox.contracts.event_types import forget
 from duebox.models import Delivery
-from duebox.store.event_types import OWN_TYPES
+from duebox.schedules import capture, plans, sweeps
+from duebox.store.targets import OWN_TYPES
 from duebox.testing import travel
 from duebox.when import WhenError, minutes, zones
 from tests.app.models import Account, Task
@@ -36,7 +36,7 @@ from tests.contracts.catalogue import declare_all
 pytestmark = pytest.mark.django_db(databases=["default", "other"])
 HERE = Path(__file__).parent
 MIGRATIONS = sorted(path.stem for path in Path(duebox.__file__).parent.glob("migrations/0*.py"))
-TABLES = [model._meta.db_table for model in apps.get_app_config("duebox").get_models()]
+TABLES = [model._meta.db_table for model in apps.get_app_config("duebox").get_models() if model._meta.managed]
 LIKE_TOKYO = {"Europe/Paris": "Asia/Tokyo"}
 ANY_TYPE = {"UNDECLARED": "allow"}
 
@@ -173,10 +173,10 @@ def test_W005_a_system_with_other_clocks_is_one_line(zones_of, monkeypatch):
         assert deployed() == [
             (
                 "duebox.W005",
-                "The operating system (2020a) has other clocks than Duebox (tzdata 2099z) for 1 zone in the coming "
-                "year: Europe/Paris.",
-                "What Duebox plans goes by tzdata 2099z and is right; other programs here are not. Upgrade the "
-                "system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to go by them.",
+                "The operating system (2020a) disagrees with Duebox (tzdata 2099z) about the local time of 1 zone in "
+                "the coming year: Europe/Paris.",
+                "Duebox plans with tzdata 2099z, which is right; other programs on this machine are not. Upgrade the "
+                "system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to use them.",
             )
         ]
 
@@ -185,22 +185,23 @@ def test_W005_a_system_that_is_newer_says_that_duebox_is_behind(zones_of, monkey
     monkeypatch.setattr(zones, "from_system", lambda: zones_of(LIKE_TOKYO, release="2099z", source_name="system"))
     with zones.using(zones_of(release="2020a")):
         ((_, _, hint),) = deployed()
-    assert hint == "What Duebox plans is behind. Run: pip install --upgrade tzdata"
+    assert hint == "Duebox plans with outdated rules. Run: pip install --upgrade tzdata"
 
 
 @pytest.mark.parametrize(
     ("ours", "hint"),
     [
         ("2020a", "set DUEBOX['TZ_SOURCE'] = 'tzdata'."),
-        ("2099z", "goes by system 2099z and is right; other programs here are not. Upgrade the package: pip install"),
+        (
+            "2099z",
+            "with system 2099z, which is right; other programs on this machine are not. Upgrade the package: pip",
+        ),
     ],
 )
 def test_W005_who_goes_by_the_system_is_compared_with_the_package(zones_of, ours, hint):
     with zones.using(zones_of(LIKE_TOKYO, release=ours, source_name="system")):
         ((_, message, told),) = deployed()
-    assert message.startswith(
-        f"The tzdata package ({zones.from_tzdata().release}) has other clocks than Duebox (system"
-    )
+    assert message.startswith(f"The tzdata package ({zones.from_tzdata().release}) disagrees with Duebox (system")
     assert hint in told
 
 
@@ -210,9 +211,10 @@ def test_W005_a_database_with_other_clocks_is_one_line(zones_of, monkeypatch):
         assert deployed(databases=["default"]) == [
             (
                 "duebox.W005",
-                "PostgreSQL on 'default' has other clocks than Duebox (tzdata 2099z) for 1 zone in the coming year: "
+                "PostgreSQL on 'default' disagrees with Duebox (tzdata 2099z) about the local time of 1 zone in the "
+                "coming year: "
                 "Europe/Paris.",
-                "What Duebox plans goes by tzdata 2099z and is right; SQL that says AT TIME ZONE is not. Upgrade "
+                "Duebox plans with tzdata 2099z, which is right; SQL with AT TIME ZONE is not. Upgrade "
                 "PostgreSQL or, where it reads the zone files of its system, those.",
             )
         ]
@@ -224,7 +226,7 @@ def test_W005_of_many_zones_five_are_named(monkeypatch):
     monkeypatch.setattr(zones, "from_system", lambda: older)
     with travel(datetime(2026, 11, 15, tzinfo=UTC)):
         ((_, message, _),) = deployed()
-    assert message.startswith("The operating system (2025b) has other clocks than Duebox (tzdata 20")
+    assert message.startswith("The operating system (2025b) disagrees with Duebox (tzdata 20")
     assert "Africa/Casablanca, Africa/El_Aaiun, America/" in message
     assert message.endswith(" more.")
     assert message.count("/") == 5
@@ -233,7 +235,7 @@ def test_W005_of_many_zones_five_are_named(monkeypatch):
 def test_W005_clocks_that_only_change_some_hours_earlier_in_the_database_are_seen(zones_of):
     with zones.using(zones_of({"Europe/Athens": "Asia/Beirut"})):
         (told,) = [each for each in deployed(databases=["default"]) if "PostgreSQL" in each[1]]
-    assert told[1].endswith("for 1 zone in the coming year: Europe/Athens.")
+    assert told[1].endswith("about the local time of 1 zone in the coming year: Europe/Athens.")
 
 
 def test_W005_a_zone_that_the_database_does_not_know_is_no_error(zones_of, tmp_path):
@@ -246,7 +248,7 @@ def test_W005_a_zone_that_the_database_does_not_know_is_no_error(zones_of, tmp_p
     assert {"Mars/Olympus", "CET"} < ours.names
     with zones.using(ours):
         (told,) = [each for each in deployed(databases=["default"]) if "PostgreSQL" in each[1]]
-    assert "for 1 zone in the coming year: Europe/Paris." in told[1]
+    assert "about the local time of 1 zone in the coming year: Europe/Paris." in told[1]
 
 
 @pytest.mark.parametrize("error", [WhenError("no zone files"), PermissionError("no")])
@@ -277,7 +279,7 @@ def test_W006_a_project_without_schema_files_needs_none(schemas, declare):
 
 def test_W006_files_that_are_not_what_the_code_says_are_a_warning_with_the_command(schemas, declare):
     declare_all(declare)
-    files.write(schemas, declared())
+    schema_files.write(schemas, declared())
     assert found() == []
     (schemas / "order.paid.v1.json").unlink()
     (schemas / "member.invited.v2.json").write_text('{"type": "object"}')
@@ -301,7 +303,7 @@ def test_W006_of_many_files_five_are_named(schemas, declare):
 
 def test_W006_files_that_are_not_read_for_their_name_are_a_warning(schemas, declare):
     declare_all(declare)
-    files.write(schemas, declared())
+    schema_files.write(schemas, declared())
     for name in ("order.sent.json", "Order.Sent.v1.json"):
         (schemas / name).write_text('{"type": "object"}')
     assert found() == [
@@ -316,7 +318,7 @@ def test_W006_files_that_are_not_read_for_their_name_are_a_warning(schemas, decl
 
 def test_E008_every_file_that_cannot_be_used_is_an_error_and_the_others_are_declared(schemas, declare):
     declare_all(declare)
-    files.write(schemas, declared())
+    schema_files.write(schemas, declared())
     (schemas / "order.paid.v1.json").write_text("{")
     (schemas / "order.lost.v1.json").write_text('{"type": "object", "x-event": []}')
     (schemas / "order.sent.v1.json").write_text('{"type": "object"}')
@@ -339,7 +341,7 @@ def test_E008_a_file_that_cannot_be_used_does_not_stop_the_start(schemas, declar
 
 def test_E008_stops_the_gate_but_not_the_command_that_repairs_it(schemas, declare, monkeypatch):
     declare_all(declare)
-    files.write(schemas, declared())
+    schema_files.write(schemas, declared())
     (schemas / "order.paid.v1.json").write_text("{")
     monkeypatch.setattr(sys, "argv", ["manage.py", "duebox", "schemas", "check", "--against", str(schemas)])
     with pytest.raises(SystemCheckError, match=r"duebox\.E008.*order\.paid\.v1\.json is not JSON"):
@@ -372,7 +374,7 @@ def test_W007_a_handler_that_waits_for_what_nobody_declared_is_told_the_nearest(
         on(pattern, name=f"test.{pattern.replace('*', 'all')}")(lambda event: None)
     assert [each for each in undeclared() if each not in before] == [
         (
-            "Handler 'test.member.invitd' waits for 'member.invitd', which nobody declared.",
+            "Handler 'test.member.invitd' waits for 'member.invitd', which is not declared.",
             "Did you mean 'member.invited'? If not, declare it with @duebox.event('member.invitd') above a class in "
             "events.py.",
         )
@@ -404,12 +406,12 @@ def test_W007_plans_and_sweeps_are_held_to_what_may_be_emitted(settings, declare
     sweeps.remove("app.Overdue")
     assert told == [
         (
-            "Plan 'app.Reviews' emits 'public.member.invited', which nobody declared.",
-            "Did you mean 'member.invited'? If not, declare what others may see of 'member.invited' with public={...}; "
-            "Duebox emits it then.",
+            "Plan 'app.Reviews' emits 'public.member.invited', which is not declared.",
+            "Did you mean 'member.invited'? If not, declare the public fields of 'member.invited' with public={...}; "
+            "Duebox then emits it.",
         ),
         (
-            "Sweep 'app.Overdue' emits 'task.overdue', which nobody declared.",
+            "Sweep 'app.Overdue' emits 'task.overdue', which is not declared.",
             "Declare it with @duebox.event('task.overdue') above a class in events.py.",
         ),
     ]
@@ -464,7 +466,7 @@ def test_E041_a_plan_or_sweep_that_gives_no_data_for_an_event_that_needs_some_is
         ),
         (
             "Plan 'app.Reviews' has no organization(self, row), but 'account.review_due' has a public event, which "
-            "belongs to one.",
+            "needs an organization.",
             "Define organization(self, row) in Reviews.",
         ),
         (
@@ -502,8 +504,8 @@ def test_E042_a_handler_of_an_older_class_than_is_declared_is_an_error(declare, 
     assert found() == [
         (
             "duebox.E042",
-            "Handler 'shop.book' subscribed with PaidV1, version 1 of 'order.paid', and version 2 is declared: it "
-            "cannot read events of that.",
+            "Handler 'shop.book' subscribed with PaidV1, version 1 of 'order.paid', but version 2 is declared: it "
+            "cannot read events of that version.",
             "Subscribe with the class of version 2.",
         )
     ]
@@ -576,7 +578,7 @@ def test_E011_a_route_that_looks_at_a_field_that_nothing_has_is_an_error(routed,
     [(id, said, hint)] = routed(match)
     assert (id, said) == (
         "duebox.E011",
-        "A route to post looks at 'totl' in the data, and no declared event type that it takes has such a field.",
+        "A route to post filters by 'totl' in the data, but no declared event type that it matches has such a field.",
     )
     assert hint == "Did you mean 'total'? If not, declare the field, or leave it out of the pattern."
     [(id, _, _)] = routed(match, undeclared="allow")
@@ -638,7 +640,7 @@ def test_W020_what_waits_for_a_handler_that_is_gone_is_a_warning(on):
     for _ in range(2):
         duebox.emit("order.paid", {})
     assert waiting_for_nobody(databases=["default"]) == []
-    duebox.subscribers.remove("shop.print_label")
+    duebox.events.subscribers.remove("shop.print_label")
     [(_, said, hint)] = waiting_for_nobody(databases=["default"])
     since = Delivery.objects.earliest("due_at").due_at
     assert said == (
@@ -670,7 +672,7 @@ def test_W020_says_nothing_where_the_destinations_cannot_be_read(settings):
 def test_W012_a_destination_without_a_route_may_stay_while_something_waits(settings):
     settings.DUEBOX = {**ANY_TYPE, "DESTINATIONS": {"bus": POST}}
     [(_, _, hint)] = [each for each in found() if each[0] == "duebox.W012"]
-    assert hint.endswith("or remove it once `duebox destinations list` says that nothing waits for it.")
+    assert hint.endswith("or remove it once `duebox destinations list` shows no waiting deliveries.")
 
 
 @pytest.mark.parametrize(
@@ -780,8 +782,8 @@ def test_W024_models_that_cannot_have_triggers_are_a_warning(monkeypatch):
         [(message, hint)] = without_triggers("duebox.W024")
     assert message == (
         "app.Device cannot have triggers, because Django does not manage its table: plans that follow it "
-        f"({plan.name}) see what is saved and deleted through Django, and not QuerySet.update(), bulk operations and "
-        "raw SQL."
+        f"({plan.name}) notice saves and deletes through Django, but not QuerySet.update(), bulk operations and raw "
+        f"SQL."
     )
     assert "Call sync of the plan after these" in hint
     assert "'duebox.W024' into SILENCED_SYSTEM_CHECKS" in hint
@@ -808,20 +810,86 @@ def test_W024_tables_that_cannot_have_triggers_are_a_warning_and_get_none(monkey
     monkeypatch.setattr(Device._meta, "db_table", "far")
     with forgetting():
         declare_plan(Reminders, Device)
-        assert capture.install("default") == []
+        assert {each.state for each in capture.install("default")} <= {"unused"}
         [(message, _)] = without_triggers("duebox.W024")
         assert f"because {why}:" in message
         assert without_triggers() == []
 
 
 @pytest.mark.usefixtures("capturing")
-def test_W024_a_composite_primary_key_is_a_warning(monkeypatch):
-    monkeypatch.setattr(Device._meta, "pk", CompositePrimaryKey("id", "serviced_at"))
+def test_W024_a_composite_primary_key_with_a_part_that_has_several_spellings_is_a_warning(monkeypatch):
+    monkeypatch.setattr(Device._meta, "pk_fields", [Device._meta.pk, Device._meta.get_field("serviced_at")])
     with forgetting():
         declare_plan(Reminders, Device)
         assert capture.captures("default") == []
         [(message, _)] = without_triggers("duebox.W024")
-    assert "because it has a composite primary key" in message
+    assert "because its primary key is a DateTimeField" in message
+
+
+@pytest.fixture
+def followed(capturing):
+    """A model that the audit log follows, until `capturing` is over."""
+    audit_log.follow(hash=["zone"])(Person)
+    capture.install("default")
+    assert without_triggers() == []
+
+
+def test_W023_triggers_of_the_audit_log_that_are_missing_are_a_warning(followed):
+    for table in capture.row_changes.installed("default", capture.PREFIXES["audit"]):
+        sql(f"DROP FUNCTION {table.function} CASCADE")
+    [(message, hint)] = without_triggers()
+    assert message.startswith(
+        "Triggers on tables that the audit log follows are not installed in database 'default': those on app_person "
+        "are missing."
+    )
+    assert hint == "Run: manage.py migrate --database default"
+
+
+def test_W023_another_key_of_hashed_values_is_a_warning(followed, settings):
+    settings.DUEBOX = {**settings.DUEBOX, "AUDIT_KEY": "another one"}
+    [(message, hint)] = without_triggers()
+    assert "hash values with another key than the current setting" in message
+    assert hint == "Run: manage.py migrate --database default"
+
+
+def test_E047_a_followed_model_that_cannot_have_triggers_is_an_error(followed, monkeypatch):
+    monkeypatch.setattr(Person._meta, "managed", False)
+    [(message, hint)] = without_triggers("duebox.E047")
+    assert message == (
+        "app.Person cannot have triggers, because Django does not manage its table: its changes are not recorded in "
+        "the audit log."
+    )
+    assert hint == "Remove audit_log.follow() from it, and call duebox.audit() where its rows are changed."
+
+
+def test_E047_a_way_to_the_organization_that_is_not_along_foreign_keys_is_an_error_without_a_database(followed):
+    audit_log.follow(organization="zone__name")(Person)
+    [(message, hint)] = [each[1:] for each in found() if each[0] == "duebox.E047"]
+    assert "because the way to its organization, 'zone__name', is not along foreign keys" in message
+    assert hint.startswith("Name one that is, or leave out organization=")
+
+
+def test_E047_a_view_in_the_place_of_a_followed_table_is_an_error(followed, monkeypatch):
+    sql("CREATE VIEW far AS SELECT * FROM app_person")
+    monkeypatch.setattr(Person._meta, "db_table", "far")
+    [(message, _)] = without_triggers("duebox.E047")
+    assert "because it has a view in the place of a table" in message
+
+
+def test_E047_a_role_that_may_not_install_the_triggers_of_the_audit_log_is_an_error(followed):
+    for table in capture.row_changes.installed("default", capture.PREFIXES["audit"]):
+        sql(f"DROP FUNCTION {table.function} CASCADE")
+    sql("DROP ROLE IF EXISTS duebox_test_check", "CREATE ROLE duebox_test_check",
+        "GRANT USAGE ON SCHEMA public TO duebox_test_check",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO duebox_test_check",
+        "SET LOCAL ROLE duebox_test_check")  # fmt: skip
+    [(message, hint)] = without_triggers("duebox.E047")
+    sql("RESET ROLE")
+    assert message == (
+        "Table app_person in database 'default' has no triggers, and the role duebox_test_check may not install them: "
+        "changes of app.person are not recorded in the audit log."
+    )
+    assert "manage.py duebox capture --sql --database default" in hint
 
 
 @pytest.mark.usefixtures("capturing")

@@ -10,8 +10,8 @@ from django.db import connection
 
 import duebox
 from duebox import clock
-from duebox.firing import Fired, fire_due
 from duebox.models import Event, Schedule, ScheduleLog
+from duebox.schedules.fire import Fired, fire_due
 from duebox.when import CatchUp, every
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -9,6 +9,7 @@ NEW_KEY = (
     "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 )
 MAIL = "It must be True, False or a list of addresses, such as ['ops@example.com']."
+METRICS = 'It must be a list of names, such as ["prometheus"], or a dict of names and options.'
 REDIS = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
 
 
@@ -47,7 +48,7 @@ def test_an_unknown_key_that_resembles_none_lists_them_all(settings):
         ({"POLL_SECONDS": -1}, "It must be above 0; the default is 1.0."),
         ({"LISTEN": 1}, "It must be a bool; the default is True."),
         ({"DATABASE": None}, "It must be a str; the default is 'default'."),
-        ({"TRUSTED_PROXIES": -1}, "It must be 0 or more: how many proxies of yours."),
+        ({"TRUSTED_PROXIES": -1}, "It must be 0 or more: the number of your own proxies."),
         ({"TRUST_TRACEPARENT": 1}, "It must be a bool; the default is False."),
         ({"AUDIT_YEARS": 0}, "It must be above 0; the default is 7."),
         ({"MODE": "outline"}, "It must be one of worker, inline, celery."),
@@ -57,6 +58,10 @@ def test_an_unknown_key_that_resembles_none_lists_them_all(settings):
         ({"DEAD_LETTER_MAIL": "ops@example.com"}, MAIL),
         ({"DEAD_LETTER_MAIL": 1}, MAIL),
         ({"DEAD_LETTER_MAIL": ["ops"]}, MAIL),
+        ({"LOG_FORMAT": "yaml"}, "It must be one of text, json."),
+        ({"HEALTH_PORT": 70_000}, "It must be from 1 to 65535, or 0 for no port."),
+        ({"METRICS": "prometheus"}, METRICS),
+        ({"METRICS": [5]}, METRICS),
     ],
 )
 def test_a_bad_value_is_a_mistake_with_what_it_must_be(settings, given, hint):
@@ -134,4 +139,73 @@ def test_a_setting_that_is_no_dict_is_a_mistake_and_leaves_the_defaults(settings
 def test_dead_letters_are_mailed_to_the_administrators_or_to_addresses(settings, given):
     settings.ADMINS = [("Ann", "ann@example.com")]
     settings.DUEBOX = {"DEAD_LETTER_MAIL": given}
+    assert mistakes() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"publish": {}}, "DUEBOX['SLO'] has an unknown key 'publish'.", "Did you mean 'publish_seconds'?"),
+        (
+            {"dead_letters": 5},
+            "DUEBOX['SLO']['dead_letters'] is 5.",
+            "It must be a dict with target and alert, or None",
+        ),
+        ({"dead_letters": {"max": 5}}, "DUEBOX['SLO']['dead_letters'] has ['max'].", "Known are target and alert."),
+        ({"dead_letters": {"alert": "5"}}, "DUEBOX['SLO']['dead_letters']['alert'] is '5'.", "a number from 0 on"),
+        ({"publish_seconds": {"target": 20}}, "has the target 20 and the alert 10.", "must not be below the target"),
+        ({"publish_seconds": {"target": 0}}, "has the target 0 and the alert 10.", "seconds must be above 0"),
+        ({"webhook_success": {"target": 90}}, "has the target 90 % and the alert 95 %.", "not be above the target"),
+        ({"webhook_success": {"target": 100}}, "has the target 100 % and the alert 95 %.", "must be below 100"),
+        ({"ignore": "order.paid"}, "DUEBOX['SLO']['ignore'] is 'order.paid'.", "It must be a list of event types"),
+    ],
+)
+def test_an_objective_that_cannot_be_is_a_mistake(settings, given, message, hint):
+    settings.DUEBOX = {"SLO": given}
+    [(found, repair)] = mistakes()
+    assert message in found
+    assert hint in repair
+
+
+def test_objectives_can_be_changed_and_switched_off(settings):
+    settings.DUEBOX = {"SLO": {"publish_seconds": {"target": 1}, "webhook_success": None, "ignore": ["order.*"]}}
+    assert mistakes() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        (["promethus"], "has 'promethus'.", "Did you mean 'prometheus'?"),
+        (["graphite"], "has 'graphite'.", "Known are prometheus, opentelemetry, emf, statsd."),
+        ({"prometheus": None}, "['prometheus'] is None.", "It must be a dict; known are no options."),
+        ({"statsd": {"host": "a"}}, "['statsd'] has 'host'.", "Known are HOST, PORT, PREFIX, TAGS, SECONDS."),
+        ({"statsd": {"PORT": "1"}}, "['statsd']['PORT'] is '1'.", "It must be a number; the default is 8125."),
+        ({"statsd": {"PORT": 99_999}}, "['statsd']['PORT'] is 99999.", "It must be a whole number from 1 to 65535."),
+        ({"statsd": {"PORT": 8125.5}}, "['statsd']['PORT'] is 8125.5.", "It must be a whole number from 1 to 65535."),
+        ({"statsd": {"SECONDS": 0}}, "['statsd']['SECONDS'] is 0.", "It must be above 0; the default is 10."),
+        ({"statsd": {"TAGS": "influx"}}, "['statsd']['TAGS'] is 'influx'.", "It must be one of datadog, none."),
+    ],
+)
+def test_an_exporter_that_does_not_exist_or_has_a_wrong_option_is_a_mistake(settings, given, message, hint):
+    settings.DUEBOX = {"METRICS": given}
+    [(found, repair)] = mistakes()
+    assert found.startswith("DUEBOX['METRICS']")
+    assert found.endswith(message)
+    assert repair == hint
+
+
+def test_exporters_with_options_are_no_mistake(settings):
+    settings.DUEBOX = {"METRICS": {"prometheus": {}, "statsd": {"HOST": "stats", "SECONDS": 2.5}, "emf": {"FILE": "a"}}}
+    assert mistakes() == []
+
+
+@pytest.mark.parametrize("value", [0, -1, True, "30", 1.5, 10**7])
+def test_a_retention_that_is_no_number_of_days_is_a_mistake(settings, value):
+    settings.DUEBOX = {"RETENTION_EVENTS_DAYS": value}
+    hint = "It must be a number of days from 1 to 36,500, or None to remove nothing; the default is 30."
+    assert mistakes() == [(f"DUEBOX['RETENTION_EVENTS_DAYS'] is {value!r}.", hint)]
+
+
+def test_a_retention_of_none_keeps_everything(settings):
+    settings.DUEBOX = {"RETENTION_EVENTS_DAYS": None}
     assert mistakes() == []

@@ -12,9 +12,9 @@ from django.db import connection, models
 from django.db.migrations.writer import MigrationWriter
 
 import duebox
-from duebox import plans
 from duebox.fields import TimeZoneField, TimeZoneFormField, validate_time_zone
 from duebox.models import Schedule
+from duebox.schedules import plans
 from duebox.testing import travel
 from duebox.when import daily, zones
 

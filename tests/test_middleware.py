@@ -14,11 +14,12 @@ from django.core.handlers.asgi import ASGIHandler
 from django.test import AsyncClient, Client, RequestFactory
 
 import duebox
-from duebox.context import Who, origin
+from duebox.context import bound, origin
+from duebox.context.current import Who
+from duebox.context.origins import of_request, who_asks
+from duebox.events.fact import Actor
 from duebox.exceptions import InvalidEvent
-from duebox.fact import Actor
 from duebox.models import Event
-from duebox.origins import bound, of_request, who_asks
 from duebox.testing import drain
 from tests.servers import ask_asgi, wsgi_server
 

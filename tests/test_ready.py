@@ -14,8 +14,9 @@ from django.test import modify_settings
 from django.utils import timezone
 
 import duebox
-from duebox import plans
+from duebox import deliveries
 from duebox.exceptions import NotReady
+from duebox.schedules import plans
 from duebox.testing import drain
 from tests.app.people import Person
 from tests.app.planned import Birthdays, declare
@@ -30,7 +31,7 @@ def python(code, **environment):
         env={**os.environ, "PYTHONPATH": "src:.", **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 
@@ -64,7 +65,7 @@ django.setup()
 """
 
 
-@pytest.mark.parametrize("module", ["testing", "models", "worker.loop"])
+@pytest.mark.parametrize("module", ["testing", "models", "worker.worker"])
 def test_an_import_in_a_project_without_the_app_says_to_install_it(module):
     done = python(f"{WITHOUT_DUEBOX}import duebox.{module}", DJANGO_SETTINGS_MODULE="")
     assert done.stderr.splitlines()[-1] == (
@@ -107,6 +108,7 @@ TOMORROW = timedelta(days=1)
         lambda: duebox.upcoming(key="it"),
         lambda: duebox.upcoming(Person(pk=1)),
         lambda: duebox.upcoming_of([Person(pk=1)]),
+        lambda: duebox.upcoming_schedules(),
         lambda: duebox.restore("it"),
         Person(name="Ann").save,
         lambda: next(plan for plan in plans.plans() if plan.name == "app.Birthdays").reconcile(),
@@ -121,6 +123,7 @@ TOMORROW = timedelta(days=1)
         "upcoming of a key",
         "upcoming of a row",
         "upcoming of rows",
+        "upcoming schedules",
         "restore",
         "save",
         "reconcile",
@@ -155,6 +158,31 @@ def test_before_the_first_migrate_each_door_is_answered_with_its_command(act):
         cursor.execute(f"DROP TABLE {', '.join(name for (name,) in cursor.fetchall())} CASCADE")
         cursor.execute("SELECT oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'duebox%'")
         cursor.execute(f"DROP FUNCTION {', '.join(name for (name,) in cursor.fetchall())} CASCADE")
+    with pytest.raises(NotReady, match=REPAIR), transaction.atomic():
+        act()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: deliveries.find(),
+        lambda: deliveries.find(type="a.b", handler="nobody"),
+        lambda: deliveries.get(1),
+        lambda: deliveries.groups(),
+        lambda: deliveries.retry([1]),
+        lambda: deliveries.retry(state="dead"),
+        lambda: deliveries.park([1], note="later"),
+        lambda: deliveries.discard(type="a.b", reason="not needed"),
+        lambda: deliveries.blocked(),
+        lambda: deliveries.orphaned(),
+    ],
+    ids=["find", "find by filters", "get", "groups", "retry", "retry by state", "park", "discard", "blocked",
+         "orphaned"],
+)  # fmt: skip
+def test_a_missing_table_of_deliveries_is_answered_with_the_migrate_command(act):
+    with connections["default"].cursor() as cursor:
+        cursor.execute("DROP TABLE duebox_event, duebox_delivery, duebox_worker CASCADE")
     with pytest.raises(NotReady, match=REPAIR), transaction.atomic():
         act()
 

@@ -22,9 +22,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
+from duebox.context import bound
 from duebox.exceptions import InvalidEvent, InvalidPayload, UndeclaredEvent
 from duebox.models import Attempt, Delivery, Event
-from duebox.origins import bound
 from duebox.sqlalchemy import aemit, emission, emit
 from duebox.testing import drain
 from tests.docs.pages import ROOT, blocks
@@ -194,7 +194,7 @@ def test_the_same_key_gives_the_first_event(engine):
         ({"actor": object()}, InvalidEvent, "actor is a object; pass a saved user"),
         ({"actor": {"id": "7"}}, InvalidEvent, "actor is a dict with id; it must have 'type' and 'id'"),
         ({"occurred_at": datetime(2026, 3, 1)}, InvalidEvent, "is naive; give it a time zone"),
-        ({"data": {"x": object()}}, InvalidPayload, "data.x: is a builtins.object, which JSON cannot carry"),
+        ({"data": {"x": object()}}, InvalidPayload, "data.x: is a builtins.object, which JSON cannot represent"),
         (
             {"type": 7},
             UndeclaredEvent,
@@ -240,7 +240,7 @@ def test_the_sql_of_the_page_runs_as_printed(invoices, issued, settings):
     settings.DUEBOX = {}
     with psycopg.connect(**connection_params(), autocommit=True) as session:
         for block in blocks(PAGE):
-            if block.language == "sql":
+            if block.language in ("sql", "postgresql"):
                 session.execute(block.text.replace("TO billing;", f"TO {invoices};"))
         session.execute("INSERT INTO invoice (id, amount) VALUES (70, 100)")  # the trigger tells of it
     drain()
@@ -271,7 +271,7 @@ def service(tmp_path, invoices, elsewhere):
             yield client
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
 
 
 def free_port():

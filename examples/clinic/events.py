@@ -125,6 +125,14 @@ class InvoicePaid:
     insurer: Annotated[str, "Who pays it back to the patient; empty: nobody"] = ""
 
 
+@duebox.event("payment.received", aggregate="appointment", owner="billing")
+class PaymentReceived:
+    """The billing service, another program on the same database, has taken a payment for an appointment."""
+
+    reference: Annotated[str, "That of the appointment"]
+    amount: Annotated[Decimal, "In francs"]
+
+
 @duebox.event("task.added", aggregate="task", owner="nursing")
 class TaskAdded:
     """Somebody at the clinic has something to do."""

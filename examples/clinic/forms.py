@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils.dateparse import parse_date, parse_datetime
@@ -72,8 +74,14 @@ def key(request: HttpRequest) -> str:
     return found
 
 
-def answer(request: HttpRequest, data: dict[str, Any]) -> HttpResponse:
-    return redirect("/") if request.accepts("text/html") else JsonResponse(data, status=201)
+def answer(request: HttpRequest, data: dict[str, Any], told: str = "") -> HttpResponse:
+    """For a browser: the page, which shows the appointment that the form was about, and says what was done."""
+    if not request.accepts("text/html"):
+        return JsonResponse(data, status=201)
+    if told:
+        messages.success(request, told)
+    [shown] = data.get("appointments", [request.POST.get("appointment", "")])[:1]
+    return redirect(f"/?{urlencode({'appointment': data.get('appointment', shown)})}")
 
 
 def _parsed(parse: Any, text: str, what: str) -> Any:

@@ -7,6 +7,7 @@ that runs twice, which no outbox can rule out, still sends one message.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from django.conf import settings
 
@@ -17,14 +18,41 @@ class GatewayBusy(Exception):
     """The SMS gateway has no room; ask again in a moment."""
 
 
+class GatewayDown(Exception):
+    """The SMS gateway does not answer, because somebody has switched it off."""
+
+
 def mail(event: Fact, *, to: str, text: str) -> None:
     _post(f"mail-{event.id}.txt", f"To: {to}\n\n{text}\n")
 
 
 def sms(event: Fact, *, to: str, text: str) -> None:
+    must_be_up()
     if to.endswith("7") and not _knocked_before(event):
         raise GatewayBusy(f"no free line to {to}")
     _post(f"sms-{event.id}.txt", f"To: {to}\n\n{text}\n")
+
+
+def must_be_up() -> None:
+    if not gateway_is_up():
+        raise GatewayDown("the SMS gateway does not answer")
+
+
+def gateway_is_up() -> bool:
+    return not _switch().exists()
+
+
+def switch_gateway(*, up: bool) -> None:
+    """For all processes at once: a file says that it is down."""
+    settings.OUTBOX.mkdir(parents=True, exist_ok=True)
+    if up:
+        _switch().unlink(missing_ok=True)
+    else:
+        _switch().touch()
+
+
+def _switch() -> Path:
+    return Path(settings.OUTBOX) / "gateway.down"
 
 
 def publish(event: Fact) -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 
 
 class Refused(Exception):
@@ -22,5 +25,8 @@ class RefusalMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, Refused):
+            if request.accepts("text/html"):
+                messages.error(request, f"Refused: {exception}.")
+                return redirect(f"/?{urlencode({'appointment': request.POST.get('appointment', '')})}")
             return JsonResponse({"refused": str(exception)}, status=exception.status)
         return None

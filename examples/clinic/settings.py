@@ -12,21 +12,52 @@ REPOSITORY = BASE_DIR.parents[1]
 FOLDER = Path(os.environ.get("CLINIC_FOLDER", REPOSITORY / ".duebox" / "clinic"))
 OUTBOX = FOLDER / "outbox"
 
+# The address of the second service, `billing`, if it runs.
+BILLING_ADDRESS = os.environ.get("CLINIC_BILLING", "")
+
 SECRET_KEY = "not a secret: an example"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 ROOT_URLCONF = "examples.clinic.urls"
-INSTALLED_APPS = ["duebox", "examples.clinic", "examples.clinic.organizations"]
-# Nobody logs in here and no cookie is set, so there is nothing that CSRF protection would protect.
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "duebox",
+    "duebox.dashboard",
+    "examples.clinic",
+    "examples.clinic.organizations",
+]
+# The pages of the clinic need no login. In the place of a CSRF token, VisitorMiddleware refuses what other sites send.
 MIDDLEWARE = [
-    "duebox.middleware.CorrelationMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
     "examples.clinic.visitor.VisitorMiddleware",
+    "duebox.middleware.CorrelationMiddleware",
     "examples.clinic.refusals.RefusalMiddleware",
 ]
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+STATIC_URL = "/static/"
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
 DATABASES = {
     "default": {
         **database(os.environ.get("DATABASE_URL"), FOLDER / "postgres"),
@@ -49,6 +80,8 @@ DUEBOX = {
         "organizations.Subscription": "subscription",
         "organizations.User": "user",
     },
+    # The ids of events have the real time in them. By a clock that is months ahead (see `timelapse`) all are old.
+    **({"RETENTION_EVENTS_DAYS": None, "RETENTION_ATTEMPTS_DAYS": None} if "CLINIC_TIME_LAPSE" in os.environ else {}),
 }
 LOGGING = {
     "version": 1,

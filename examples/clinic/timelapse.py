@@ -10,7 +10,7 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from django.utils import timezone
@@ -47,6 +47,11 @@ class TimeLapse:
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(text))
         draft.replace(path)
+
+
+def set_clock(path: Path, moment: datetime) -> None:
+    """From now on it is that moment, and time passes at its usual pace."""
+    TimeLapse(start=moment, end=datetime.max.replace(tzinfo=UTC), speed=1.0, since=time.time()).write(path)
 
 
 def read(path: Path) -> TimeLapse:
@@ -88,4 +93,5 @@ def patience() -> CatchUp | None:
     """A reminder that is later than its own lead is not sent. In a time lapse a quarter of an hour is over in ten
     milliseconds, which no machine is punctual enough for; there it may come some real seconds late."""
     path = os.environ.get(VARIABLE)
-    return CatchUp(window=timedelta(seconds=PATIENCE_SECONDS * read(Path(path)).speed)) if path else None
+    speed = read(Path(path)).speed if path else 1.0
+    return CatchUp(window=timedelta(seconds=PATIENCE_SECONDS * speed)) if speed > 1.0 else None

@@ -1,12 +1,24 @@
 from __future__ import annotations
 
+from django.contrib import admin
+from django.contrib.staticfiles.views import serve
 from django.urls import include, path
 
 from examples.clinic import pages
-from examples.clinic.views import appointments, desk, people
+from examples.clinic.views import appointments, controls, desk, people
 
 urlpatterns = [
+    path("admin/duebox/", include("duebox.dashboard.urls")),
+    path("admin/", admin.site.urls),
+    # `runserver` serves static files only with DEBUG = True, which an example should not show.
+    path("static/<path:path>", serve, {"insecure": True}),
     path("", pages.home),
+    path("parts/<slug:name>/", pages.part),
+    path("controls/example-data/", controls.add_example_data),
+    path("controls/sql/<slug:name>/", controls.run_statement),
+    path("controls/gateway/", controls.switch_gateway),
+    path("controls/dead-letters/retry/", controls.retry_dead_letters),
+    path("controls/clock/", controls.fast_forward),
     path("patients/", people.invite_patient),
     path("patients/<int:pk>/register/", people.register_patient),
     path("patients/<int:pk>/move/", people.move_patient),

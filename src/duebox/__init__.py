@@ -1,41 +1,50 @@
 """Duebox: an outbox with a clock.
 
-The map, from the middle outwards; imports point to the left only:
+The map. A module imports what stands above it in this list, or beside it. A name with a dot is a module that stands
+apart from its package. The docstring of a package has the same list of its own modules. `tests/test_house.py` holds all
+of them, and `docs/explain/design.md` shows them on one page.
 
-    exceptions outcome fact payload ids clock   values; they know nobody
-    fingerprint                                 by what an error is known again
-    headers                                     what may be believed of a request
-    when                                        when things happen: zones, rules, policies; pure
-    intent                                      what a schedule wants, as one value
-    conf context signals saving                 what is configured, and what is under way
-    identities                                  how entities, tenants and actors are named
-    tracing logs origins                        where work comes from, and which story it belongs to
-    contracts promise                           what an event is: types, schemas, versions, what others may see
-    subscribers                                 which handler receives which events
-    models                                      the rows
-    store                                       the only room with SQL
-    emit                                        facts, in the caller's transaction
-    routing                                     validates and routes what was emitted by SQL
-    auditing                                    who changed what, in the caller's transaction, in a chain
-    destinations                                where events go outside: routes, terms, and one file for each kind
-    tasks                                       a backend for django.tasks, in the caller's transaction
-    deliveries status                           what a person does with deliveries, and how much there is to do
-    planner drafts                              how an intention becomes a row, and a changed one another row
-    schedule upcoming deciding firing           moments: plan them, see them coming, let them happen
-    plans following syncing rezone              moments that follow the rows of a model, and the zone database
-    capture row_changes                         triggers on the rows that plans follow, and what they have noted
-    sweeps sweeping periodic upkeep             rows whose time has come; functions by the clock; the engine's own work
-    asynchronous                                the same for async code
-    redis_tier                                  a bell and a mirror in Redis, for who has one; never the truth
-    notices                                     what the engine tells about itself: deaths, as events and as mail
-    worker                                      fire, claim, run, settle
-    travel                                      another clock in the place of the real one
-    destination_checks                          what is wrong with destinations and routes before anything runs
-    sqlalchemy                                  emit in a transaction of SQLAlchemy
-    testing embedded middleware fields          the doors
-    management                                  the commands
+    exceptions clock          all errors; the current time, which tests can replace
+    when                      time zones, rules, occurrences and policies; pure functions without Django
+    events.fact               an event, as a value
+    events.address            where a delivery goes, as a value
+    events.wildcards          the one meaning of `*` in patterns
+    events.outcomes           how a delivery ended, as a value; `Retry`: retry or dead letter, and the back-off
+    events.payload            what may stand in the data of an event
+    dead_letters.fingerprint  the cause of an error
+    schedules.intent          what a schedule asks for, as a value
+    conf signals              the `DUEBOX` setting; signals to observe Duebox with
+    context.current           the event that is being handled
+    events.after_commit       what follows the commit of new events, by the settings
+    events                    events and their payloads, subscribers, and `emit` in the caller's transaction
+    context                   where work comes from: the current event, request or job; tracing, logging and counters
+    contracts events.subscribers  event types: schemas, versions, public events, documents; `@duebox.on`
+    models migrations         the tables
+    store                     all SQL: one statement or database object per file in `sql/`, and functions that run them
+    events.emit               `duebox.emit`
+    audit_log                 who changed what: entries in the caller's transaction, sealed into a hash chain
+    destinations              where events are sent: routes, webhooks, AWS, Celery and brokers
+    tasks                     the backend for django.tasks
+    events.sql_events         events that were emitted by SQL
+    deliveries                what operators do with deliveries: find, retry, park, discard, send again
+    schedules                 schedules, plans that follow rows, sweeps, periodic functions: plan and fire them
+    asynchronous              the public functions for async code
+    dead_letters              events and mails about dead letters
+    retention                 remove rows that are old, and the personal data of one row
+    observe                   what is due, what failed, what happened to something and why; metrics
+    redis                     optional: wake-ups and a mirror of schedules in Redis, never the only copy
+    worker                    fire, claim, run, settle; `worker.senders` delivers to destinations
+    testing                   for your tests: assertions, draining, time travel
+    integrations              Celery, APScheduler, AWS Lambda, FastAPI, Debezium, Django views for monitoring
+    sqlalchemy embedded       emit from SQLAlchemy; a local PostgreSQL without Docker
+    middleware fields         correlation ids of requests; model and form fields for time zones
+    cli management            the commands of `manage.py duebox`
+    admin                     the pages in the Django admin, where a project has it
+    dashboard                 an app of its own: the commands as web pages, in the site of the Django admin
+    destinations.checks       system checks of destinations
+    checks apps               system checks, and the start of the app
 
-Errors are in `duebox.exceptions`, rules in `duebox.when`.
+The names in `__all__` are public; `docs/reference/api.md` has the other public modules.
 """
 
 from __future__ import annotations
@@ -52,19 +61,20 @@ from duebox.asynchronous import (
     atomically,
     aupcoming,
     aupcoming_of,
+    aupcoming_schedules,
 )
-from duebox.auditing.record import audit
-from duebox.contracts.types import event
-from duebox.emit import NewEvent, emit, emit_many
+from duebox.audit_log.record import audit
+from duebox.contracts.event_types import event
+from duebox.events.emit import NewEvent, emit, emit_many
+from duebox.events.fact import Fact
+from duebox.events.outcomes import Discard, Retry, Snooze
+from duebox.events.subscribers import Limit, on
 from duebox.exceptions import Permanent
-from duebox.fact import Fact
-from duebox.outcome import Discard, Retry, Snooze
-from duebox.periodic import periodic
-from duebox.plans import Plan, restore
-from duebox.schedule import cancel, pause, reschedule, resume, schedule
-from duebox.subscribers import Limit, on
-from duebox.sweeps import Sweep
-from duebox.upcoming import upcoming, upcoming_of
+from duebox.schedules.periodic import periodic
+from duebox.schedules.plans import Plan, restore
+from duebox.schedules.schedule import cancel, pause, reschedule, resume, schedule
+from duebox.schedules.sweeps import Sweep
+from duebox.schedules.upcoming import Upcoming, UpcomingSchedule, upcoming, upcoming_of, upcoming_schedules
 
 __all__ = [
     "Discard",
@@ -76,6 +86,8 @@ __all__ = [
     "Retry",
     "Snooze",
     "Sweep",
+    "Upcoming",
+    "UpcomingSchedule",
     "acancel",
     "aemit",
     "aemit_many",
@@ -88,6 +100,7 @@ __all__ = [
     "audit",
     "aupcoming",
     "aupcoming_of",
+    "aupcoming_schedules",
     "cancel",
     "emit",
     "emit_many",
@@ -101,4 +114,5 @@ __all__ = [
     "schedule",
     "upcoming",
     "upcoming_of",
+    "upcoming_schedules",
 ]

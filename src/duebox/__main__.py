@@ -8,7 +8,7 @@ import sys
 import django
 from django.core.management import execute_from_command_line
 
-from duebox.emit import ready_settings
+from duebox.events.emit import ready_settings
 from duebox.exceptions import NotReady
 
 VARIABLE = "DJANGO_SETTINGS_MODULE"

@@ -14,24 +14,24 @@ class DueboxConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from duebox import capture, checks, destination_checks, routing, upkeep  # noqa: F401 - system checks, upkeep
+        from duebox import checks  # noqa: F401 - system checks, upkeep
         from duebox.conf import conf
-        from duebox.contracts import files
-        from duebox.destinations import configured
-        from duebox.destinations.webhooks import checks as webhook_checks  # noqa: F401 - registers a system check
-        from duebox.entrypoints import celery_kick  # noqa: F401 - connects Celery mode
-        from duebox.notices import mail  # noqa: F401 - registers who mails about dead letters
-        from duebox.redis_tier import hooks  # noqa: F401 - connects the bell, where there is a Redis
-        from duebox.tasks import running  # noqa: F401 - registers the handler that runs tasks
+        from duebox.contracts import schema_files
+        from duebox.dead_letters import mail  # noqa: F401 - registers who mails about dead letters
+        from duebox.destinations import checks as webhook_checks  # noqa: F401 - registers a system check
+        from duebox.destinations import registry
+        from duebox.events import sql_events  # noqa: F401 - system checks, upkeep
+        from duebox.redis import connection  # noqa: F401 - registers a system check
+        from duebox.schedules import capture
+        from duebox.tasks import handler  # noqa: F401 - registers the handler that runs tasks
         from duebox.when import zones
-        from duebox.worker import inline  # noqa: F401 - connects inline mode
 
         if conf().TZ_SOURCE == "system":
             zones.use(zones.from_system())
         autodiscover_modules("events")
-        files.load(files.folder())  # the check E008 says which files cannot be used
+        schema_files.load(schema_files.folder())  # the check E008 says which files cannot be used
         autodiscover_modules("handlers", "plans", "sweeps")
-        configured.set_up()  # the check E009 says what is wrong with them
+        registry.set_up()  # the check E009 says what is wrong with them
         post_migrate.connect(capture.after_migrate, sender=self, dispatch_uid="duebox.capture")
         if "celery" in sys.modules:  # a project that uses it has made its app by now
-            from duebox.entrypoints import celery  # noqa: F401 - registers the tasks, and who reports how tasks end
+            from duebox.integrations import celery  # noqa: F401 - registers the tasks, and who reports how tasks end

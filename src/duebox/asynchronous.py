@@ -1,4 +1,4 @@
-"""The public functions for async code, and a transaction around a function of yours.
+"""The public functions for async code, and `atomically`, which runs a function in a transaction.
 
 Django's transactions belong to a connection, and a connection to a thread. Everything here runs in the thread in which
 Django's own async calls, such as `asave`, use the database.
@@ -15,11 +15,11 @@ from typing import Any, ParamSpec, TypeVar
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
-from duebox.context import CallSite, call_site
-from duebox.emit import emit, emit_many
-from duebox.plans import restore
-from duebox.schedule import alias_in_use, cancel, pause, reschedule, resume, schedule
-from duebox.upcoming import upcoming, upcoming_of
+from duebox.context.current import CallSite, call_site
+from duebox.events.emit import emit, emit_many
+from duebox.schedules.plans import restore
+from duebox.schedules.schedule import alias_in_use, cancel, pause, reschedule, resume, schedule
+from duebox.schedules.upcoming import upcoming, upcoming_of, upcoming_schedules
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,10 +51,11 @@ apause = _async_form(pause)
 aresume = _async_form(resume)
 aupcoming = _async_form(upcoming)
 aupcoming_of = _async_form(upcoming_of)
+aupcoming_schedules = _async_form(upcoming_schedules)
 
 
 async def atomically(function: Callable[..., R], /, *args: Any, using: str | None = None, **options: Any) -> R:
-    """Run a plain function in one transaction: what it saves and emits is committed together, or not at all.
+    """Run a plain function in one transaction: all that it saves and emits is committed together, or not at all.
 
     The function uses the ordinary calls: `order.save()`, `duebox.emit(...)`. `using` is the database alias.
     """

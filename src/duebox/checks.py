@@ -1,11 +1,10 @@
-"""System checks: what is wrong before anything runs, each with the repair in its hint."""
+"""System checks. The hint of each message says how to repair the problem."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,30 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from duebox import capture, clock, identities
+from duebox import clock
+from duebox.audit_log import triggers
 from duebox.conf import conf, misspelt, mistakes
-from duebox.contracts import declared, files, naming
-from duebox.contracts.types import latest, versions_of
-from duebox.periodic import by_name as periodic_functions
-from duebox.plans import Plan, plans, watch_mistakes
-from duebox.store import followed_tables
-from duebox.store import zones as zones_in_database
-from duebox.store.zones import ZoneProbe
-from duebox.subscribers import subscribers
-from duebox.sweeps import Sweep
-from duebox.sweeps import by_name as sweeps
+from duebox.contracts import declared, event_types, naming, schema_files
+from duebox.contracts.enforce import is_misspelt
+from duebox.contracts.event_types import latest, versions_of
+from duebox.events import identities
+from duebox.events.subscribers import subscribers
+from duebox.exceptions import did_you_mean
+from duebox.schedules import capture
+from duebox.schedules.periodic import by_name as periodic_functions
+from duebox.schedules.plans import Plan, plans, watch_mistakes
+from duebox.schedules.sweeps import Sweep
+from duebox.schedules.sweeps import by_name as sweeps
+from duebox.store import row_changes
+from duebox.store import schedules as zones_in_database
+from duebox.store.schedules import ZoneProbe
 from duebox.when import WhenError, ZoneDatabase, clock_changes, disagreements, zones
 
 A_YEAR = timedelta(days=366)
 A_MONTH = timedelta(days=30)
 A_SECOND = timedelta(seconds=1)
 SHOWN = 5
-# What psycopg's pool has unless it is told otherwise.
+# The default of psycopg's pool.
 POOL_SIZE = 4
 
 
@@ -43,13 +47,13 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
 
 @register("duebox")
 def check_settings_of_another_name(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """A setting that is meant for Duebox, and that Duebox never reads."""
+    """Settings that were probably meant for Duebox, but that Duebox does not read."""
     return [Warning(message, hint=hint, id="duebox.W021") for message, hint in misspelt()]
 
 
 @register("duebox")
 def check_pools(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """A worker has connections of its own to its database; handlers take those to others from the pools."""
+    """A worker has its own connections to its database; handlers take connections to other databases from the pools."""
     found: list[CheckMessage] = []
     for alias in connections:
         pool = connections[alias].settings_dict.get("OPTIONS", {}).get("pool")
@@ -103,19 +107,19 @@ def check_migrations(
 ) -> list[CheckMessage]:
     alias = conf().DATABASE
     if sys.argv[1:2] == ["migrate"]:
-        return []  # it runs this check before it repairs what the check would complain about
+        return []  # the command runs this check before it repairs the problem
     if alias not in (databases or ()) or connections[alias].vendor != "postgresql":
         return []
     try:
         executor = MigrationExecutor(connections[alias])
     except OperationalError:
-        return []  # a database that does not answer is nothing this check knows a repair for
+        return []  # this check has no repair for a database that does not answer
     targets = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "duebox"]
     missing = [migration.name for migration, _ in executor.migration_plan(targets) if migration.app_label == "duebox"]
     if not missing:
         return []
     return [
-        # Not an error: `migrate` runs this check too, and must not be stopped by what it is about to repair.
+        # Not an error: it would stop `migrate`, which runs this check too and repairs the problem.
         Warning(
             f"Database {alias!r} lacks the Duebox migrations {', '.join(missing)}.",
             hint=f"Run: manage.py migrate duebox --database {alias}",
@@ -126,19 +130,19 @@ def check_migrations(
 
 @register("duebox")
 def check_schema_files(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    place = files.folder()
+    place = schema_files.folder()
     if {"schemas", "write"} <= {*sys.argv[1:]}:
-        return []  # it runs this check before it repairs what the check would complain about
+        return []  # the command runs this check before it repairs the problem
     hint = "Repair the file. If a class declares the type, run: manage.py duebox schemas write"
-    # What could be used was declared at the start, so this tries again what could not.
-    broken = [Error(str(error), hint=hint, id="duebox.E008") for error in files.load(place)]
+    # The usable files were declared at the start, so this tries only the others again.
+    broken = [Error(str(error), hint=hint, id="duebox.E008") for error in schema_files.load(place)]
     if "schemas" in sys.argv[1:] or not place.is_dir():
-        return [*broken]  # `schemas check` tells the rest itself
+        return [*broken]  # `schemas check` reports the rest itself
     return [*broken, *_out_of_step(place), *_misnamed(place)]
 
 
 def _out_of_step(place: Path) -> Iterator[CheckMessage]:
-    found = [each for each in files.differences(place, declared()) if each.what != files.BROKEN]
+    found = [each for each in schema_files.differences(place, declared()) if each.what != schema_files.BROKEN]
     if found:
         listed = _listed([f"{each.path.name} is {each.what}" for each in found])
         yield Warning(
@@ -149,7 +153,7 @@ def _out_of_step(place: Path) -> Iterator[CheckMessage]:
 
 
 def _misnamed(place: Path) -> Iterator[CheckMessage]:
-    if found := files.misnamed(place):
+    if found := schema_files.misnamed(place):
         yield Warning(
             "Files among the schemas are not read, because they are not called <type>.v<version>.json: "
             f"{_listed([path.name for path in found])}.",
@@ -174,9 +178,28 @@ def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any)
     found += [(f"Plan {each.name!r} emits", each.event, emitted) for each in plans()]
     found += [(f"Sweep {name!r} emits", each.event, emitted) for name, each in sweeps().items()]
     return [
-        Warning(f"{who} {event!r}, which nobody declared.", hint=_declare(event, names), id="duebox.W007")
+        Warning(f"{who} {event!r}, which is not declared.", hint=_declare(event, names), id="duebox.W007")
         for who, event, names in found
-        if event not in names and "*" not in event and not event.startswith("duebox.")
+        if event not in names and "*" not in event and not event.startswith("duebox.") and not is_misspelt(event)
+    ]
+
+
+@register("duebox")
+def check_event_spelling(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Invalid names of event types: no event can be stored under them."""
+    kinds = {kind.name: kind for kind in event_types.misspelt()}
+    found = [(f"Event type {name!r}", name, f" (declared in {kind.origin})") for name, kind in kinds.items()]
+    emitted = [(f"Plan {each.name!r}", each.event) for each in plans()]
+    emitted += [(f"Sweep {name!r}", each.event) for name, each in sweeps().items()]
+    found += [(f"{who} emits {event!r}, which", event, "") for who, event in emitted if is_misspelt(event)]
+    return [
+        Error(
+            f"{what} {wrong[0]}{where}.",
+            hint=f"{wrong[1][0].upper()}{wrong[1][1:]} Until then it cannot be emitted.",
+            id="duebox.E044",
+        )
+        for what, name, where in found
+        if (wrong := naming.misspelling(name))
     ]
 
 
@@ -196,11 +219,11 @@ def check_event_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
 
 @register("duebox")
 def check_versions_of_handlers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Handlers of an event class cannot read events of a newer version."""
+    """Handlers that subscribed with an event class cannot read events of a newer version."""
     return [
         Error(
             f"Handler {each.name!r} subscribed with {each.kind.shape.__name__}, version {each.kind.version} of "
-            f"{each.pattern!r}, and version {newest} is declared: it cannot read events of that.",
+            f"{each.pattern!r}, but version {newest} is declared: it cannot read events of that version.",
             hint=f"Subscribe with the class of version {newest}.",
             id="duebox.E042",
         )
@@ -217,7 +240,7 @@ def check_planned_data(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -
 
 
 def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
-    """What the event of a plan or a sweep needs and the class does not say: every row would fail."""
+    """Methods that a plan or sweep must define because its event requires them: without them every row would fail."""
     kind = latest(cls.event)
     required = kind.schema.get("required", ()) if kind else ()
     if required and cls.data is base.data:
@@ -228,7 +251,7 @@ def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
         )
     if kind and kind.public and cls.organization is base.organization:
         yield Error(
-            f"{who} has no organization(self, row), but {cls.event!r} has a public event, which belongs to one.",
+            f"{who} has no organization(self, row), but {cls.event!r} has a public event, which needs an organization.",
             hint=f"Define organization(self, row) in {cls.__name__}.",
             id="duebox.E041",
         )
@@ -236,25 +259,36 @@ def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
 
 @register("duebox")
 def check_watched_fields(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Of a plan that was declared before the models were ready; any other was refused when it was declared."""
+    """Invalid `watch` fields of plans that were declared before the models were ready; others raise when declared."""
     hint = "Correct watch of the plan. Until then changes of all fields count."
     return [Error(mistake, hint=hint, id="duebox.E043") for plan in plans() for mistake in watch_mistakes(plan)]
+
+
+@register("duebox")
+def check_followed_models(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Audited models that cannot have triggers in any database."""
+    return [_unrecorded(found) for model in triggers.followed_models() if (found := triggers.unrecordable(model))]
 
 
 @register(Tags.database, "duebox")
 def check_triggers(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Triggers on the tables that plans follow: where they are not, and where there can be none."""
+    """Tables followed by plans or by the audit log whose triggers are missing, or that cannot have triggers."""
     if sys.argv[1:2] == ["migrate"]:
-        return []  # it runs this check before it repairs what the check would complain about
+        return []  # the command runs this check before it repairs the problem
+    if any(identities.mistakes()):
+        return []  # the triggers need valid names of models; E050 reports the invalid ones
     found: list[CheckMessage] = []
     for alias in databases or ():
         try:
-            if plans() and capture.is_ready(alias):
-                found += [*_without_triggers(alias), *_unfollowed(alias)]
+            if (plans() or triggers.followed_models()) and capture.is_ready(alias):
+                found += [*_without_triggers(alias), *_without_key(alias), *_unfollowed(alias)]
+                found += _without_rights(alias)
+            if connections[alias].vendor == "postgresql":
+                found += [_unrecorded(each) for each in triggers.unrecorded(alias)]
         except OperationalError:
-            continue  # a database that does not answer is nothing this check knows a repair for
+            continue  # this check has no repair for a database that does not answer
     return found
 
 
@@ -262,7 +296,7 @@ def _without_triggers(alias: str) -> Iterator[CheckMessage]:
     wrong = [each for each in capture.tables(alias) if each.state in ("missing", "outdated")]
     if not wrong:
         return
-    rights = {each.table: followed_tables.rights(alias, each.table) for each in wrong}
+    rights = {each.table: row_changes.rights(alias, each.table, capture.PREFIXES[each.purpose]) for each in wrong}
     refused = [table for table, has in rights.items() if not has.are_enough]
     hint = f"Run: manage.py migrate --database {alias}"
     if refused:
@@ -270,26 +304,65 @@ def _without_triggers(alias: str) -> Iterator[CheckMessage]:
         grants = [f"GRANT TRIGGER ON {table} TO {role};" for table in refused if not rights[table].on_table]
         if not all(rights[table].in_schema for table in refused):
             grants.append(f"GRANT CREATE ON SCHEMA {schema} TO {role};")
-        give = f"Let the owner run {' '.join(grants)} and then run it. " if grants else ""
+        grant = f"Let the owner run {' '.join(grants)} and then run it. " if grants else ""
         hint += (
-            f", as a role that may do it: {role} may not. {give}Or let a role that may do it, and has the rights of "
-            f"Duebox on its tables, run what this prints: manage.py duebox capture --sql --database {alias}"
+            f", as a role that may do it: {role} may not. {grant}Or let a role that may, and that has the rights of "
+            f"Duebox on its tables, run the output of: manage.py duebox capture --sql --database {alias}"
         )
-    listed = _listed([f"those on {each.table} are {each.state}" for each in wrong])
+    whose = {capture.PLANS: "plans follow", capture.AUDIT: "the audit log follows"}
+    which = " and ".join(dict.fromkeys(whose[each.purpose] for each in wrong))
+    listed = _listed([*dict.fromkeys(f"those on {each.table} are {each.state}" for each in wrong)])
     yield Warning(
-        f"Triggers on tables that plans follow are not installed in database {alias!r}: {listed}. There, only what is "
-        "saved and deleted through Django is sure to be seen.",
+        f"Triggers on tables that {which} are not installed in database {alias!r}: {listed}. Until they are, plans "
+        f"notice only saves and deletes through Django, and the audit log records nothing, or uses an old policy.",
         hint=hint,
         id="duebox.W023",
     )
+
+
+def _without_key(alias: str) -> Iterator[CheckMessage]:
+    if not triggers.has_key(alias):
+        yield Warning(
+            f"The triggers of the audit log in database {alias!r} hash values with another key than the current "
+            "setting, or with none, so equal values get different hashes.",
+            hint=f"Run: manage.py migrate --database {alias}",
+            id="duebox.W023",
+        )
+
+
+def _unrecorded(each: triggers.Unrecorded) -> CheckMessage:
+    return Error(
+        f"{each.model._meta.label} cannot have triggers, because {each.why}: its changes are not recorded in the audit "
+        "log.",
+        hint=each.repair,
+        id="duebox.E047",
+    )
+
+
+def _without_rights(alias: str) -> Iterator[CheckMessage]:
+    """Audited tables without triggers where this role may not install them."""
+    for each in capture.tables(alias):
+        if each.purpose != capture.AUDIT or each.state != "missing":
+            continue
+        rights = row_changes.rights(alias, each.table, capture.PREFIXES[capture.AUDIT])
+        if not rights.are_enough:
+            yield Error(
+                f"Table {each.table} in database {alias!r} has no triggers, and the role {rights.role} may not install "
+                f"them: changes of {_listed([*each.sources])} are not recorded in the audit log.",
+                hint=(
+                    f"Let a role that may do it run: manage.py migrate --database {alias}. Or let it run the "
+                    f"output of: manage.py duebox capture --sql --database {alias}"
+                ),
+                id="duebox.E047",
+            )
 
 
 def _unfollowed(alias: str) -> Iterator[CheckMessage]:
     for each in capture.unfollowed(alias):
         yield Warning(
             f"{each.model._meta.label} cannot have triggers, because {each.why}: plans that follow it "
-            f"({_listed([*each.plans])}) see what is saved and deleted through Django, and not QuerySet.update(), bulk "
-            "operations and raw SQL.",
+            f"({_listed([*each.plans])}) notice saves and deletes through Django, but not QuerySet.update(), bulk "
+            f"operations and raw SQL.",
             hint=(
                 "Call sync of the plan after these, or leave them to the daily reconcile. If that is enough, put "
                 "'duebox.W024' into SILENCED_SYSTEM_CHECKS."
@@ -299,16 +372,16 @@ def _unfollowed(alias: str) -> Iterator[CheckMessage]:
 
 
 def _declare(event: str, names: list[str]) -> str:
-    near = get_close_matches(event, names, n=1, cutoff=0.75)
-    hint = f"Did you mean {near[0]!r}? If not, declare" if near else "Declare"
+    near = did_you_mean(event, names, cutoff=0.75, capital=True)
+    hint = f"{near} If not, declare" if near else "Declare"
     inner = event.removeprefix("public.")
     if inner != event:
-        return f"{hint} what others may see of {inner!r} with public={{...}}; Duebox emits it then."
+        return f"{hint} the public fields of {inner!r} with public={{...}}; Duebox then emits it."
     return f"{hint} it with @duebox.event({event!r}) above a class in events.py."
 
 
-# The next two are for deployments only. The other checks run at the start of every command, where half a second and a
-# warning would be too much for something that does not touch what Duebox does; `check --deploy` looks at the machine.
+# The next two run only with `check --deploy`. The other checks run at the start of every command, where half a second
+# and a warning would be too much for a problem that does not affect Duebox itself.
 
 
 @register("duebox", deploy=True)
@@ -317,7 +390,7 @@ def check_system_zones(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -
     try:
         other = zones.from_tzdata() if ours.source == "system" else zones.from_system()
     except (WhenError, ImportError, OSError):
-        return []  # there is no other copy to disagree with
+        return []  # there is no other copy to compare with
     now = clock.now()
     names = disagreements(ours, other, now, now + A_YEAR)
     whose = "The tzdata package" if other.source == "tzdata" else "The operating system"
@@ -337,7 +410,7 @@ def check_database_zones(
     except DatabaseError:
         return []
     hint = (
-        f"What Duebox plans goes by {_named(ours)} and is right; SQL that says AT TIME ZONE is not. "
+        f"Duebox plans with {_named(ours)}, which is right; SQL with AT TIME ZONE is not. "
         "Upgrade PostgreSQL or, where it reads the zone files of its system, those."
     )
     return _zones_differ(ours, f"PostgreSQL on {alias!r}", names, hint)
@@ -349,7 +422,9 @@ def _zones_differ(ours: ZoneDatabase, whose: str, names: list[str], hint: str) -
     count = f"{len(names)} zone{'' if len(names) == 1 else 's'}"
     return [
         Warning(
-            f"{whose} has other clocks than Duebox ({_named(ours)}) for {count} in the coming year: {_listed(names)}.",
+            f"{whose} disagrees with Duebox ({_named(ours)}) about the local time of {count} in the coming "
+            f""
+            f"year: {_listed(names)}.",
             hint=hint,
             id="duebox.W005",
         )
@@ -360,11 +435,11 @@ def _repair(ours: ZoneDatabase, other: ZoneDatabase) -> str:
     system_ours = ours.source == "system"
     if "unknown" not in (ours.release, other.release) and other.release > ours.release:
         newer = "Upgrade the system's zone files, or set DUEBOX['TZ_SOURCE'] = 'tzdata'."
-        return f"What Duebox plans is behind. {newer if system_ours else 'Run: pip install --upgrade tzdata'}"
+        return f"Duebox plans with outdated rules. {newer if system_ours else 'Run: pip install --upgrade tzdata'}"
     follow = "Upgrade the package: pip install --upgrade tzdata"
     if not system_ours:
-        follow = "Upgrade the system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to go by them."
-    return f"What Duebox plans goes by {_named(ours)} and is right; other programs here are not. {follow}"
+        follow = "Upgrade the system's zone files, or set DUEBOX['TZ_SOURCE'] = 'system' to use them."
+    return f"Duebox plans with {_named(ours)}, which is right; other programs on this machine are not. {follow}"
 
 
 def _named(database: ZoneDatabase) -> str:
@@ -372,11 +447,11 @@ def _named(database: ZoneDatabase) -> str:
 
 
 def _probes(database: ZoneDatabase) -> Iterator[ZoneProbe]:
-    """Around each clock change of the coming year, and a month apart for the changes that only others know."""
+    """Moments around each clock change of the coming year, and one each month to find changes that only others have."""
     now = clock.now().replace(microsecond=0)
     for name in database.names:
         if "/" not in name:
-            continue  # PostgreSQL takes CET and its like for abbreviations
+            continue  # PostgreSQL treats CET and similar names as abbreviations
         rules = database.zone(name)
         changes = [change.instant for change in clock_changes(name, now, now + A_YEAR, database=database)]
         for at in (*(now + step * A_MONTH for step in range(13)), *changes, *(one - A_SECOND for one in changes)):

@@ -1,8 +1,7 @@
-"""Which time it is for Duebox: the database's own, unless a test or a time lapse has put another clock in its place.
-
-Statements take this clock's reading as `now`; without one they read the database's clock. What is decided in Python
-uses `now()`, which is the database's clock as well, as soon as it was asked once: the clock of a host may be wrong, and
-two hosts never agree. Leases and heartbeats always use real time: a worker is alive in real time.
+"""The current time for Duebox: that of the database, unless a test or a time lapse has set another clock. Statements
+take the time of that clock as `now`; without it they read the database's clock. Python code uses `now()`, which follows
+the database's clock too after the first query: the clock of a host may be wrong, and two hosts never agree. Leases and
+heartbeats always use real time, because a worker runs in real time.
 """
 
 from __future__ import annotations
@@ -11,16 +10,18 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+__all__ = ["lapse", "now", "replace"]
+
 STALE_SECONDS = 60.0
-"""After so long the database is asked again; clocks drift, and a virtual machine may have been suspended."""
+"""The database's clock is read again after this time; clocks drift, and a virtual machine may have been suspended."""
 
 _reading: Callable[[], datetime] | None = None
 _speed = 1.0
 
 
 class DatabaseClock:
-    """The database's clock, read without asking the database each time: monotonic time of this process plus the last
-    known offset."""
+    """The database's clock without a query for each reading: monotonic time of this process plus the last known
+    offset."""
 
     __slots__ = ("_asked_at", "_offset", "_quickest")
 
@@ -34,12 +35,12 @@ class DatabaseClock:
         return time.perf_counter() + self._offset
 
     def is_stale(self) -> bool:
-        """Whether the database should be asked again."""
+        """Whether the database's clock should be read again."""
         return time.perf_counter() - self._asked_at > STALE_SECONDS
 
     def set(self, database_now: float, asked_at: float) -> None:
-        """`asked_at` is the perf_counter before the question. The quicker the answer, the better the estimate; an old
-        quick one loses its weight, since clocks drift."""
+        """`asked_at` is the perf_counter before the query. A faster round trip gives a better estimate; an old estimate
+        loses its weight, since clocks drift."""
         trip = time.perf_counter() - asked_at
         self._quickest *= 1.1
         if trip <= self._quickest or self.is_stale():
@@ -49,7 +50,7 @@ class DatabaseClock:
 
 
 def host_time() -> float:
-    """The clock of this host, used until the database was asked."""
+    """The clock of this host, used until the database's clock was read."""
     return time.time()
 
 
@@ -57,22 +58,22 @@ database = DatabaseClock()
 
 
 def override() -> datetime | None:
-    """The reading that stands in for the database's clock, or None when that clock is to be read."""
+    """The time to use instead of the database's clock, or None to read that clock."""
     return _reading() if _reading is not None else None
 
 
 def now() -> datetime:
-    """The time for everything decided in Python."""
+    """The current time for Python code."""
     return _reading() if _reading is not None else datetime.fromtimestamp(database.now(), UTC)
 
 
 def real_seconds(seconds: float) -> float:
-    """How long to wait in real time for so many seconds to pass on this clock."""
+    """Convert seconds on this clock into seconds of real time."""
     return seconds / _speed if _speed else float("inf")
 
 
 def replace(reading: Callable[[], datetime] | None, speed: float = 1.0) -> None:
-    """Put another clock in place for the whole process, or with None take it away. A speed of 0 is a frozen clock."""
+    """Set another clock for the whole process, or remove it with None. A speed of 0 is a frozen clock."""
     global _reading, _speed
     _reading, _speed = reading, speed if reading is not None else 1.0
 

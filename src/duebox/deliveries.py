@@ -1,41 +1,57 @@
-"""Deliveries in any state: find them, see what happened to them, retry, park and discard them.
+"""Deliveries in any state: find them, see what happened to them, retry, park and discard them; and send events again.
 
-What `manage.py duebox deliveries` does, as functions. A delivery is one event for one handler or destination; it is
-stored until it is delivered. Every action leaves a line in the history that says who asked for it.
+What `manage.py duebox deliveries` and `duebox events replay` do, as functions. A delivery is one event for
+one handler or destination; it is stored until it is delivered. Every action leaves a line in the history that says who
+asked for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TypedDict, Unpack
+from functools import wraps
+from typing import ParamSpec, TypedDict, TypeVar, Unpack
 
 from duebox.conf import conf
-from duebox.destinations.known_names import destination_name, handler_name, serves_endpoints
+from duebox.destinations.names import destination_name, handler_name, serves_endpoints
+from duebox.events.address import Address
+from duebox.events.identities import About, aggregate_of
+from duebox.events.subscribers import receivers_of
 from duebox.exceptions import InvalidAction
-from duebox.identities import About, aggregate_of
 from duebox.models.delivery import STATES
-from duebox.store import backlog as store_backlog
-from duebox.store import operations, streams
-from duebox.store.backlog import Orphaned
-from duebox.store.event_types import is_known, public, unlike
-from duebox.store.operations import Done, Group, OpenDelivery, Which
-from duebox.store.pace import Pace
-from duebox.store.streams import Blocked
-from duebox.store.targets import FAN_OUT
-from duebox.subscribers import OUTSIDE
+from duebox.store import deliveries, operations
+from duebox.store import deliveries as store_backlog
+from duebox.store.deliveries import Blocked, Orphaned
+from duebox.store.operations import Done, Group, OpenDelivery, Pace, Which
+from duebox.store.replay import Manner, Replayed, bulk, missing, recover, resend
+from duebox.store.run_sql import migrated
+from duebox.store.targets import is_known, public, unlike
 
 __all__ = [
-    "STATES", "Blocked", "Done", "Filters", "Group", "OpenDelivery", "Orphaned", "blocked", "discard", "find", "get",
-    "groups", "orphaned", "park", "retry",
+    "STATES", "Blocked", "Done", "Filters", "Group", "Manner", "OpenDelivery", "Orphaned", "Replayed", "blocked",
+    "bulk", "discard", "find", "get", "groups", "missing", "newest", "orphaned", "park", "receivers", "recover",
+    "resend", "retry",
 ]  # fmt: skip
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FAILED = ("dead", "retrying")
-"""What `retry` takes where no state is said."""
+"""The states that `retry` selects by default."""
+
+
+def _needs_tables(function: Callable[P, R]) -> Callable[P, R]:
+    """If the tables are missing, raise an error that names the `migrate` command."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        with migrated(str(options.get("using") or conf().DATABASE)):
+            return function(*args, **options)
+
+    return call
 
 
 class Filters(TypedDict, total=False):
-    """Which deliveries are meant; what is left out does not matter."""
+    """Filters that select deliveries; one that is left out matches everything."""
 
     state: str | Sequence[str] | None
     type: str | None
@@ -48,9 +64,10 @@ class Filters(TypedDict, total=False):
     since: datetime | None
 
 
+@_needs_tables
 def find(*, limit: int | None = 50, using: str | None = None, **filters: Unpack[Filters]) -> list[OpenDelivery]:
-    """Deliveries that match all filters, in any state where none is said. Pending ones come in the order in which they
-    are due, others in the order of their ids."""
+    """Deliveries that match all filters, by default in any state. Pending ones are ordered by due time, others by
+    id."""
     alias = using or conf().DATABASE
     found = operations.find(alias, limit=limit, **_which(alias, filters))
     if not found:
@@ -58,27 +75,43 @@ def find(*, limit: int | None = 50, using: str | None = None, **filters: Unpack[
     return found
 
 
+@_needs_tables
+def newest(
+    *, before: int | None = None, limit: int = 50, using: str | None = None, **filters: Unpack[Filters]
+) -> list[OpenDelivery]:
+    """Deliveries that match all filters, newest first, one page at a time: `before` is the last id of the previous
+    page."""
+    alias = using or conf().DATABASE
+    return operations.newest(alias, before=before, limit=limit, **_which(alias, filters))
+
+
+@_needs_tables
 def get(id: int, *, using: str | None = None) -> OpenDelivery | None:
-    """The delivery with this id; None where there is none, or where it was delivered or discarded."""
+    """The delivery with this id; None if there is none, or if it was delivered or discarded."""
     found = operations.find(using or conf().DATABASE, ids=[id])
     return found[0] if found else None
 
 
-def groups(*, limit: int = 50, using: str | None = None, **filters: Unpack[Filters]) -> list[Group]:
-    """Dead letters by event type, receiver and cause, the largest group first; or `state="parked"` ones."""
+@_needs_tables
+def groups(
+    *, limit: int = 50, newest: int | None = None, using: str | None = None, **filters: Unpack[Filters]
+) -> list[Group]:
+    """Dead letters grouped by event type, receiver and cause, largest group first; with `state="parked"`, parked
+    deliveries. With `newest` only that many of them are read, which takes the same time however many there are."""
     alias = using or conf().DATABASE
     for name in ("about", "correlation_id"):
         if filters.get(name) is not None:
-            raise InvalidAction(f"Groups are not asked for by {name}; find() the deliveries.")
+            raise InvalidAction(f"groups() does not filter by {name}; use find().")
     which = _which(alias, filters, ("dead",))
     if which["states"] not in (["dead"], ["parked"]):
         raise InvalidAction("Only dead or parked deliveries have groups; pass state='dead' or state='parked'.")
-    found = operations.groups(alias, parked=which["states"] == ["parked"], limit=limit, **which)
+    found = operations.groups(alias, parked=which["states"] == ["parked"], limit=limit, newest=newest, **which)
     if not found:
         _refuse_unknown_type(filters.get("type"))
     return found
 
 
+@_needs_tables
 def retry(
     ids: Iterable[int] = (),
     *,
@@ -92,8 +125,8 @@ def retry(
 ) -> Done:
     """Make deliveries due now, with a fresh set of retries: dead, parked, retrying or scheduled ones.
 
-    By ids, or by filters: then those that are dead or retrying, unless `state` says others. `rate` lets so many a
-    second become due. A running one is left alone, and so is one that nobody could take.
+    Select them by ids, or by filters: then those that are dead or retrying, unless `state` names others. `rate` limits
+    how many become due per second. Running deliveries are skipped, and so are those without a receiver in this code.
     """
     pace, note = Pace(rate), f"retried by {by}" if by else "retried"
 
@@ -103,6 +136,7 @@ def retry(
     return _act(act, ids, filters, FAILED, limit=limit, using=using, progress=progress)
 
 
+@_needs_tables
 def park(
     ids: Iterable[int] = (),
     *,
@@ -114,16 +148,18 @@ def park(
     progress: Callable[[int], None] | None = None,
     **filters: Unpack[Filters],
 ) -> Done:
-    """Set deliveries aside, so that no worker takes them until they are retried. By ids in any state but running, or by
-    filters: then those that are dead, unless `state` says others. One in an ordered stream blocks those behind it."""
-    told = _told("parked", by, note)
+    """Park deliveries, so that no worker claims them until they are retried. Select them by ids in any state but
+    running, or by filters: then those that are dead, unless `state` names others. A parked delivery in an ordered
+    stream blocks those behind it."""
+    entry = _entry("parked", by, note)
 
     def act(alias: str, part: list[int], states: Sequence[str]) -> Done:
-        return operations.park(alias, part, note=told, states=states, dry_run=dry_run)
+        return operations.park(alias, part, note=entry, states=states, dry_run=dry_run)
 
     return _act(act, ids, filters, ("dead",), limit=limit, using=using, progress=progress)
 
 
+@_needs_tables
 def discard(
     ids: Iterable[int] = (),
     *,
@@ -135,29 +171,36 @@ def discard(
     progress: Callable[[int], None] | None = None,
     **filters: Unpack[Filters],
 ) -> Done:
-    """Give deliveries up for good. By ids in any state but running, or by filters: then those that are dead, unless
-    `state` says others. The event and the history stay; an ordered stream that waited goes on."""
-    told = _told("discarded", by, reason)
+    """Discard deliveries for good. Select them by ids in any state but running, or by filters: then those that are
+    dead, unless `state` names others. The event and the history stay; an ordered stream that was blocked continues."""
+    entry = _entry("discarded", by, reason)
 
     def act(alias: str, part: list[int], states: Sequence[str]) -> Done:
-        return operations.discard(alias, part, note=told, states=states, dry_run=dry_run)
+        return operations.discard(alias, part, note=entry, states=states, dry_run=dry_run)
 
     return _act(act, ids, filters, ("dead",), limit=limit, using=using, progress=progress)
 
 
+@_needs_tables
 def blocked(
     *, handler: str | None = None, destination: str | None = None, limit: int = 50, using: str | None = None
 ) -> list[Blocked]:
-    """Ordered streams that do not move because their first delivery is dead, parked, retrying or snoozed; those with
-    the most behind it first."""
+    """Ordered streams that are blocked because their first delivery is dead, parked, retrying or snoozed; those with
+    the most deliveries behind it first."""
     alias = using or conf().DATABASE
     subscriber = _subscriber(alias, Filters(handler=handler, destination=destination))
-    return streams.blocked(alias, subscriber=subscriber, limit=limit)
+    return deliveries.blocked(alias, subscriber=subscriber, limit=limit)
 
 
+@_needs_tables
 def orphaned(*, using: str | None = None) -> list[Orphaned]:
-    """Handlers and destinations that this code does not have, for which deliveries are stored."""
+    """Handlers and destinations that stored deliveries name but this code does not have."""
     return store_backlog.orphaned(store_backlog.backlog(using or conf().DATABASE))
+
+
+def receivers(type: str) -> list[str]:
+    """The handlers and destinations that may get events of this type, by the names that their deliveries have."""
+    return [each.name for each in receivers_of(type)]
 
 
 def _act(
@@ -170,11 +213,11 @@ def _act(
     using: str | None,
     progress: Callable[[int], None] | None,
 ) -> Done:
-    """Find those that are meant and deal with them, a part at a time."""
+    """Find the selected deliveries and process them in batches."""
     alias, chosen, done = using or conf().DATABASE, list(ids), Done()
     given = any(value is not None for value in filters.values())
     if not chosen and not given:
-        raise InvalidAction("Say which deliveries: by their ids, or by a filter such as state or type.")
+        raise InvalidAction("No deliveries are selected; pass ids, or a filter such as state or type.")
     which = _which(alias, filters, () if chosen else default)
     if chosen:
         which["ids"] = chosen
@@ -189,12 +232,13 @@ def _act(
 
 
 def _refuse_unknown_ids(alias: str, which: Which) -> None:
-    """One wrong id stops all: it may be a slip of the keyboard."""
+    """One unknown id stops the whole call: it may be a typing mistake."""
     found = {each for part in operations.batches(alias, **which) for each in part}
-    if missing := sorted(set(which["ids"]) - found):
+    if unknown := sorted(set(which["ids"]) - found):
         raise InvalidAction(
-            f"No delivery that matches has the id {', '.join(map(str, missing))}; it was delivered or discarded, or "
-            "never was. `duebox deliveries list` lists those that are stored."
+            f"No delivery that matches has the id {', '.join(map(str, unknown))}; it was delivered or discarded, or "
+            f""
+            "never existed. `duebox deliveries list` lists those that are stored."
         )
 
 
@@ -220,7 +264,7 @@ def _states(given: str | Sequence[str] | None) -> list[str]:
     states = [given] if isinstance(given, str) else list(given or ())
     for state in states:
         if state not in STATES:
-            raise InvalidAction(f"{state!r} is no state of a delivery; there are: {', '.join(STATES)}.")
+            raise InvalidAction(f"{state!r} is not a state of a delivery; use one of: {', '.join(STATES)}.")
     return states
 
 
@@ -234,13 +278,13 @@ def _subscriber(alias: str, filters: Filters) -> str | None:
 
 
 def _type(pattern: str, subscriber: str) -> str:
-    """As events have it: those that go to endpoints are public, and people leave that word out."""
-    alias = subscriber.removeprefix(FAN_OUT).removeprefix(OUTSIDE).partition("/")[0]
-    return public(pattern) if alias and serves_endpoints(alias) else pattern
+    """The type as it is stored: events for endpoints have public types, and people leave out that prefix."""
+    address = Address.parse(subscriber)
+    return public(pattern) if address.kind != "handler" and serves_endpoints(address.alias) else pattern
 
 
 def _refuse_unknown_type(pattern: str | None) -> None:
-    """Nothing was found: perhaps because nobody knows the type."""
+    """Nothing was found: raise an error if the type is unknown."""
     if pattern and not is_known(public(pattern)) and (said := unlike(pattern, "a delivery")):
         raise InvalidAction(said)
 
@@ -254,7 +298,7 @@ def _group(alias: str, id: str, states: Sequence[str]) -> Group:
     raise InvalidAction(f"No {what} is in the group {id!r}; `duebox deliveries groups` lists the groups.")
 
 
-def _told(what: str, by: str, why: str) -> str:
+def _entry(what: str, by: str, why: str) -> str:
     if not why.strip():
-        raise InvalidAction("Say why in a few words; whoever reads the history will want to know.")
+        raise InvalidAction("The reason is empty; pass a few words for the history.")
     return f"{what} by {by}: {why.strip()}" if by else f"{what}: {why.strip()}"

@@ -21,6 +21,8 @@ from psycopg import sql
 
 from duebox.exceptions import NotReady
 
+__all__ = ["SETTINGS", "Embedded", "database", "start"]
+
 SETTINGS: dict[str, str] = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -132,7 +134,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Whoever reads it finds all of the old text or all of the new one."""
+    """Write atomically: a reader finds all of the old text or all of the new one."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_text(text)
     fresh.chmod(0o644)

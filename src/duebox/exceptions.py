@@ -1,45 +1,66 @@
-"""What can go wrong, one tree.
+"""All exceptions that Duebox raises.
 
 DueboxError
 ├── InvalidEvent            the event cannot be stored as given
 │   ├── InvalidPayload      … because of a value in its data; names the path
-│   ├── UndeclaredEvent     … because nobody declared its type
+│   ├── UndeclaredEvent     … because its type is not declared
 │   └── IdempotencyConflict the key was used before for something else
 ├── InvalidContract         an event type is declared wrongly
 ├── UnsupportedVersion      a stored event has a version that this code does not know
-├── OutsideTransaction      a call that belongs into a transaction was made outside of one
-├── InvalidSchedule         there is nothing to plan, or nothing left to come
+├── OutsideTransaction      a call that needs a transaction was made outside of one
+├── InvalidSchedule         a schedule is invalid, or has no occurrence left
 ├── InvalidPlan             a plan or a sweep is declared wrongly
 ├── InvalidSubscriber       a handler cannot be registered as given
-├── InvalidAudit            an audit entry cannot be written, or a model not followed, as given
+├── InvalidAudit            an audit entry or the audit policy of a model is invalid
+├── AuditHeadChanged        the head of the audit log was changed by something else, so nothing is sealed
 ├── InvalidDestination      a destination cannot be used as it is configured
-├── InvalidEndpoint         an endpoint of webhooks cannot be stored as given
-├── InvalidReplay           what was asked to be sent again cannot be
-├── InvalidAction           deliveries cannot be dealt with as asked
-├── InvalidPattern          a pattern of events cannot be meant as written; names the path
-├── InvalidSecret           a webhook's secret or key cannot be used as given
-├── InvalidSignature        what was received is not from whom it claims to be, or too old
-├── InvalidGuard            the guard of webhook addresses is configured wrongly
-├── NotReady                Duebox cannot run here yet; names the repair
+├── InvalidEndpoint         a webhook endpoint cannot be stored as given
+├── InvalidReplay           events cannot be replayed as requested
+├── InvalidAction           deliveries cannot be changed as requested
+├── InvalidErasure          personal data cannot be erased while something is still open
+├── NotFound                nothing is stored under the requested name or id
+├── InvalidPattern          an event pattern is invalid; names the path
+├── InvalidSecret           a webhook secret or key is invalid
+├── InvalidSignature        the signature of a received webhook is invalid or too old
+├── InvalidGuard            the URL guard of webhooks is configured wrongly
+├── NotReady                Duebox is not set up yet; names the repair
 ├── LeaseLost               this worker no longer owns what it was working on
 ├── HandlerTimeout          a handler took longer than its timeout
-├── EndlessDrain            handlers kept emitting; a test would never end
-├── Undelivered             the other side did not take an event; another try may help
-│   ├── Throttled           … and asks not to be tried again for a while
-│   └── Blocked             … because a webhook may not be sent there
-├── WhenError               a time, zone or rule cannot be used; the tree below it is in duebox.when.errors
-└── Permanent               raise it in a handler: no retry can help
-    ├── Refused             the other side will never take this event
-    └── TooLarge            an event is larger than the other side takes
+├── EndlessDrain            handlers emit events without end; a test would never finish
+├── Undelivered             a destination did not accept an event; a retry may help
+│   ├── Throttled           … and asks for a pause before the next attempt
+│   └── Blocked             … because webhooks to this address are not allowed
+├── WhenError               a time, zone or rule cannot be used; the tree below it is in duebox.when
+└── Permanent               raise it in a handler when no retry can help
+    ├── Refused             a destination will never accept this event
+    └── TooLarge            an event is larger than a destination accepts
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "AuditHeadChanged", "Blocked", "DueboxError", "EndlessDrain", "HandlerTimeout", "IdempotencyConflict",
+    "InvalidAction", "InvalidAudit", "InvalidContract", "InvalidDestination", "InvalidEndpoint", "InvalidErasure",
+    "InvalidEvent", "InvalidGuard", "InvalidPattern", "InvalidPayload", "InvalidPlan", "InvalidReplay",
+    "InvalidSchedule", "InvalidSecret", "InvalidSignature", "InvalidSubscriber", "LeaseLost", "NotFound",
+    "NotReady", "OutsideTransaction", "OutsideTransactionWarning", "Permanent", "Refused", "Throttled", "TooLarge",
+    "UndeclaredEvent", "Undelivered", "UnsupportedVersion",
+]  # fmt: skip
+
 A_DAY = 86_400.0
 
 
+def did_you_mean(name: object, known: Iterable[str], *, cutoff: float = 0.6, capital: bool = False) -> str:
+    """A hint such as "did you mean 'order.paid'?" with the closest known name; empty if none is close."""
+    near = get_close_matches(str(name), [*known], n=1, cutoff=cutoff)
+    return f"{'Did' if capital else 'did'} you mean {near[0]!r}?" if near else ""
+
+
 class DueboxError(Exception):
-    """Anything Duebox raises on purpose."""
+    """Base class of all exceptions that Duebox raises."""
 
 
 class InvalidEvent(DueboxError, ValueError):
@@ -47,7 +68,7 @@ class InvalidEvent(DueboxError, ValueError):
 
 
 class InvalidPayload(InvalidEvent):
-    """A value in the event's data cannot travel."""
+    """A value in the event's data cannot be stored as JSON, or does not match the schema."""
 
     def __init__(self, path: str, fact: str, repair: str) -> None:
         self.path = path
@@ -55,7 +76,7 @@ class InvalidPayload(InvalidEvent):
 
 
 class UndeclaredEvent(InvalidEvent):
-    """Nobody declared this type of event."""
+    """The event type is not declared."""
 
 
 class IdempotencyConflict(InvalidEvent):
@@ -75,7 +96,8 @@ class InvalidContract(DueboxError, ValueError):
 
 
 class UnsupportedVersion(DueboxError):
-    """A stored event has a version that this code does not know. Raise it yourself where a handler branches."""
+    """A stored event has a version that this code does not know. A handler that branches on the version may raise it
+    too."""
 
     def __init__(self, type: str, version: int, known: str = "", repair: str = "") -> None:
         self.type, self.version = type, version
@@ -88,11 +110,11 @@ class OutsideTransaction(DueboxError, RuntimeError):
 
 
 class OutsideTransactionWarning(RuntimeWarning):
-    """The same where DUEBOX["OUTSIDE_TRANSACTION"] is "warn"."""
+    """The warning for such a call if DUEBOX["OUTSIDE_TRANSACTION"] is "warn"."""
 
 
 class InvalidSchedule(DueboxError, ValueError):
-    """The schedule cannot be kept as given."""
+    """The schedule is invalid, or has no occurrence left."""
 
 
 class InvalidPlan(DueboxError, ValueError):
@@ -104,7 +126,11 @@ class InvalidSubscriber(DueboxError, ValueError):
 
 
 class InvalidAudit(DueboxError, ValueError):
-    """An audit entry cannot be written, or a model not followed, as given."""
+    """An audit entry or the audit policy of a model is invalid."""
+
+
+class AuditHeadChanged(DueboxError):
+    """The head of the audit log was changed by something other than Duebox, so nothing is sealed."""
 
 
 class InvalidDestination(DueboxError, ValueError):
@@ -112,19 +138,27 @@ class InvalidDestination(DueboxError, ValueError):
 
 
 class InvalidEndpoint(DueboxError, ValueError):
-    """An endpoint of webhooks cannot be stored as given."""
+    """A webhook endpoint cannot be stored as given."""
 
 
 class InvalidReplay(DueboxError, ValueError):
-    """Events cannot be sent again as asked."""
+    """Events cannot be replayed as requested."""
 
 
 class InvalidAction(DueboxError, ValueError):
-    """Deliveries cannot be found, retried, parked or discarded as asked."""
+    """Deliveries cannot be found, retried, parked or discarded as requested."""
+
+
+class InvalidErasure(DueboxError, ValueError):
+    """Personal data cannot be erased: something about the row is still to be delivered or to fire."""
+
+
+class NotFound(DueboxError, LookupError):
+    """Nothing is stored under the requested name or id. The message names what was looked for."""
 
 
 class InvalidPattern(DueboxError, ValueError):
-    """A pattern of events cannot be meant as written."""
+    """An event pattern is invalid."""
 
     def __init__(self, path: str, fact: str, repair: str) -> None:
         self.path = path
@@ -132,11 +166,11 @@ class InvalidPattern(DueboxError, ValueError):
 
 
 class InvalidSecret(DueboxError, ValueError):
-    """A webhook's secret or key cannot be used as given. The message never holds it."""
+    """A webhook secret or key is invalid. The message never contains it."""
 
 
 class InvalidSignature(DueboxError, ValueError):
-    """What was received is not from whom it claims to be, or too old."""
+    """The signature of a received webhook is invalid or too old."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -144,11 +178,11 @@ class InvalidSignature(DueboxError, ValueError):
 
 
 class InvalidGuard(DueboxError, ValueError):
-    """The guard of webhook addresses is configured wrongly."""
+    """The URL guard of webhooks is configured wrongly."""
 
 
 class NotReady(DueboxError, RuntimeError):
-    """Duebox cannot run here yet."""
+    """Duebox is not set up in this project yet."""
 
 
 class LeaseLost(DueboxError):
@@ -160,11 +194,11 @@ class HandlerTimeout(DueboxError, TimeoutError):
 
 
 class EndlessDrain(DueboxError, AssertionError):
-    """Handlers kept emitting events that they react to."""
+    """Handlers emit events that they handle themselves, without end."""
 
 
 class Undelivered(DueboxError):
-    """The other side did not take an event; another try may help. `status` is that of an HTTP answer."""
+    """The destination did not accept an event; a retry may help. `status` is the HTTP status, if there is one."""
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
         self.status = status
@@ -172,7 +206,7 @@ class Undelivered(DueboxError):
 
 
 class Throttled(Undelivered):
-    """The other side has too much to do, and says for how long it wants to be left alone: a day at most."""
+    """The destination is too busy. It may say how long to wait before the next attempt: a day at most."""
 
     def __init__(self, reason: str, *, seconds: float = 0.0, status: int | None = None) -> None:
         self.seconds = min(max(0.0, seconds), A_DAY) if seconds == seconds else 0.0
@@ -180,15 +214,16 @@ class Throttled(Undelivered):
 
 
 class Blocked(Undelivered, ValueError):
-    """A webhook may not be sent there. Says the host and the address at most: the path of a URL may be a secret.
+    """Webhooks to this address are not allowed. The message names only the host and the address: the path of a URL may
+    be secret.
 
-    It speaks against the endpoint and not against the event, which waits: a name may lead elsewhere again. An endpoint
-    that stays blocked is disabled in the end."""
+    The endpoint is at fault and not the event, which is retried: the host may resolve to another address later. An
+    endpoint that stays blocked is disabled in the end."""
 
     def __init__(self, reason: str, *, option: str = "") -> None:
         self.reason = reason
         self.option = option
-        """The option of the destination that would allow it. Not part of the text, which customers may read."""
+        """The destination option that would allow it. Not part of the message, which customers may read."""
         super().__init__(reason)
 
 
@@ -197,7 +232,7 @@ class Permanent(DueboxError):
 
 
 class Refused(Permanent):
-    """The other side will never take this event. `status` is that of an HTTP answer."""
+    """The destination will never accept this event. `status` is the HTTP status, if there is one."""
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
         self.status = status
@@ -205,7 +240,7 @@ class Refused(Permanent):
 
 
 class TooLarge(Permanent):
-    """An event is larger than the other side takes."""
+    """An event is larger than the destination accepts."""
 
     def __init__(self, size: int, limit: int, what: str = "The event") -> None:
         self.size, self.limit = size, limit

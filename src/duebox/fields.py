@@ -12,6 +12,8 @@ from django.db import models
 
 from duebox.when import UnknownZone, zones
 
+__all__ = ["TimeZoneField", "TimeZoneFormField", "validate_time_zone"]
+
 LENGTH = 64
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import FileResponse, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from duebox.context import Origin
-from duebox.headers import CORRELATION_ID
-from duebox.origins import entered, of_request
+from duebox.context.current import Origin
+from duebox.context.origins import CORRELATION_ID, entered, of_request
+
+__all__ = ["CorrelationMiddleware"]
 
 _ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 _EXPOSE = "Access-Control-Expose-Headers"

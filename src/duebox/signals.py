@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from django.dispatch import Signal
 
+__all__ = ["died", "emitted", "settled"]
+
 emitted = Signal()
 settled = Signal()
 died = Signal()

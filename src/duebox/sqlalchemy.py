@@ -1,7 +1,7 @@
 """Emit from SQLAlchemy: the event is committed with your transaction, or not at all.
 
-For services that share the database with a Django project and are not Django themselves: nothing here needs Django to
-be set up. The SQL function `duebox_emit` stores the event; a worker of the project validates and delivers it.
+For services that share the database with a Django project but do not use Django: this module does not need
+django.setup(). The SQL function `duebox_emit` stores the event; a worker of the project validates and delivers it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,28 @@ from sqlalchemy import Connection, DateTime, Integer, Interval, Select, Text, Uu
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session, scoped_session
 
-from duebox import tracing
-from duebox.contracts import shapes, types
-from duebox.contracts.types import EventType
-from duebox.emit import surroundings
+from duebox.context import tracing
+from duebox.contracts import class_schemas, event_types
+from duebox.contracts.event_types import EventType
+from duebox.events.emit import surroundings
+from duebox.events.fact import Actor
+from duebox.events.identities import aggregate_of, identity
+from duebox.events.payload import encode
 from duebox.exceptions import InvalidEvent, UndeclaredEvent
-from duebox.fact import Actor
-from duebox.identities import aggregate_of, identity
-from duebox.payload import encode
 
-if TYPE_CHECKING:  # it needs greenlet, which a service without asyncio may lack
+if TYPE_CHECKING:  # it needs greenlet, which a service without asyncio may not have
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+__all__ = ["aemit", "emission", "emit"]
 
 Id = str | int | UUID
 
-# The limits of the project are known to its workers; here only what JSON cannot carry is refused.
+# The workers enforce the limits of the project; this module only refuses values that JSON cannot represent.
 LIMIT, DEPTH = 2**30, 500
 
 
 class Options(TypedDict, total=False):
-    """As in `duebox.emit`."""
+    """The arguments of `duebox.emit`."""
 
     about: tuple[str, Id] | None
     organization: Id | None
@@ -57,11 +59,11 @@ def emit(
     data: Mapping[str, Any] | None = None,
     **options: Unpack[Options],
 ) -> UUID:
-    """Store an event on this session or connection, in its transaction; gives the id of the event.
+    """Store an event on this session or connection, in its transaction, and return the id of the event.
 
-    Give a name with data, or an instance of a class under `@duebox.event`. The same `idempotency_key` for the same type
-    stores nothing and gives the id of the first event. If that one differs, `sqlalchemy.exc.IntegrityError` is raised,
-    or with `on_conflict="first"` the first one is taken.
+    Pass a name with data, or an instance of a class decorated with `@duebox.event`. A repeated `idempotency_key` for
+    the same type stores nothing and returns the id of the first event. If that event differs,
+    `sqlalchemy.exc.IntegrityError` is raised, unless `on_conflict="first"` is passed.
     """
     if iscoroutinefunction(session.execute):
         name = session.__class__.__name__
@@ -98,7 +100,7 @@ def emission(
     producer: str | None = None,
     expires: datetime | timedelta | None = None,
 ) -> Select[Any]:
-    """The statement that emits an event when it is executed, for whoever executes statements in another way."""
+    """The statement that emits an event when it is executed, for code that executes its statements itself."""
     name, version, payload = _contract(type, data, version)
     about_type, about_id = aggregate_of(about)
     correlation, who = surroundings(actor)
@@ -108,9 +110,9 @@ def emission(
         raise InvalidEvent(f"occurred_at={occurred_at} is naive; give it a time zone, as in datetime.now(UTC).")
     if isinstance(expires, datetime) and expires.utcoffset() is None:
         raise InvalidEvent(f"expires={expires} is naive; give it a time zone, as in datetime.now(UTC).")
-    # A timedelta counts from the clock of the database, which workers and others share.
+    # A timedelta counts from the database's clock, which all processes share.
     until = func.now() + literal(expires, Interval) if isinstance(expires, timedelta) else expires
-    # Not by name, which SQLAlchemy does not offer for functions: in the order of the arguments of duebox_emit.
+    # SQLAlchemy has no named arguments for SQL functions: these follow the order of the arguments of duebox_emit.
     return select(
         func.duebox_emit(
             literal(name, Text),
@@ -134,21 +136,21 @@ def emission(
 
 
 def _contract(type: str | object, data: Mapping[str, Any] | None, version: int | None) -> tuple[str, int, str]:
-    """The name, the version and the data as JSON; held to the schema where this process has the declaration."""
+    """The name, the version and the data as JSON; validated if this process declares the event type."""
     kind: EventType | None
     if isinstance(type, str):
-        known = types.versions_of(type)
+        known = event_types.versions_of(type)
         kind = known.get(version or max(known)) if known else None
         name, version = type, version or (kind.version if kind else 1)
     else:
-        kind = types.type_of(type.__class__)
+        kind = event_types.type_of(type.__class__)
         if kind is None:
             raise UndeclaredEvent(
                 f"The event is a {type.__class__.__name__}; emit a name, or an instance of a class under @duebox.event."
             )
         if data is not None or version not in (None, kind.version):
             raise InvalidEvent(f"A {type.__class__.__name__} carries its own data and version; leave both out.")
-        name, version, data = kind.name, kind.version, shapes.data_of(type)
+        name, version, data = kind.name, kind.version, class_schemas.data_of(type)
     return name, version, encode(data, limit=LIMIT, depth=DEPTH, check=kind.check if kind else None)
 
 

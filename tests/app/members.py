@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from django.db import models
 
-from duebox import auditing
+from duebox import audit_log
 
 
 class Club(models.Model):
@@ -19,7 +19,7 @@ class Club(models.Model):
         return self.name
 
 
-@auditing.follow(organization="club", drop=["password"], mask=["phone"], hash=["email"])
+@audit_log.follow(organization="club", drop=["password"], mask=["phone"], hash=["email"])
 class Member(models.Model):
     club = models.ForeignKey(Club, null=True, on_delete=models.CASCADE)
     name = models.TextField(default="Ann")
@@ -34,8 +34,7 @@ class Member(models.Model):
     picture = models.BinaryField(null=True)
     wishes = models.JSONField(default=dict)
     saved_at = models.DateTimeField(auto_now=True)
-
-    objects = auditing.AuditedQuerySet.as_manager()
+    friends = models.ManyToManyField("self", symmetrical=False)
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +59,7 @@ class Coach(Member):
         return f"coach {self.name}"
 
 
-@auditing.follow(organization="member__club", fields=["number", "member"])
+@audit_log.follow(organization="member__club", fields=["number", "member"])
 class Furniture(models.Model):
     """Belongs to a club by way of a member. Followed whatever it is."""
 
@@ -76,3 +75,16 @@ class Locker(Furniture):
 
     def __str__(self) -> str:
         return f"locker {self.number}"
+
+
+@audit_log.follow(organization="club")
+class Chair(models.Model):
+    """Has a composite primary key."""
+
+    pk = models.CompositePrimaryKey("club_id", "place")
+    club = models.ForeignKey(Club, on_delete=models.CASCADE)
+    place = models.CharField(max_length=20)
+    holder = models.TextField(default="")
+
+    def __str__(self) -> str:
+        return f"chair {self.place}"

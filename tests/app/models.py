@@ -86,5 +86,5 @@ class Parcel(models.Model):
 
 
 from tests.app.guests import Greeting, Guest, Visit  # noqa: E402, F401 - a file of their own
-from tests.app.members import Captain, Club, Coach, Locker, Member  # noqa: E402, F401 - of the audit log
+from tests.app.members import Captain, Chair, Club, Coach, Locker, Member  # noqa: E402, F401 - of the audit log
 from tests.app.people import Appointment, Device, Emergency, Person, Room, Surgery  # noqa: E402, F401 - models of this app too

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from duebox.destinations.base import Destination, Result
-from duebox.fact import Fact
+from duebox.events.fact import Fact
 
 
 class Post(Destination):
-    """Keeps what it gets. `answers` decides by event: an error is given back, a number is waited for in seconds."""
+    """Keeps what it gets. `answers` decides by event: an error is given back, a number is waited for in seconds,
+    until `hurry` is set."""
 
     batch_size = 10
     keeps_order = True
@@ -26,6 +27,7 @@ class Post(Destination):
         self.at_once = 0
         self.most_at_once = 0
         self.answers: Any = answers
+        self.hurry = threading.Event()
         self._lock = threading.Lock()
         Post.boxes[alias] = self
 
@@ -51,7 +53,7 @@ class Post(Destination):
     def _answer(self, fact: Fact) -> Any:
         answer = self.answers(fact) if callable(self.answers) else self.answers
         if isinstance(answer, int | float):
-            time.sleep(answer)
+            self.hurry.wait(answer)
             return None
         if isinstance(answer, BaseException) and not isinstance(answer, Exception):
             raise answer

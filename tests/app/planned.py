@@ -13,8 +13,8 @@ from typing import Any
 from django.db.models import Model, QuerySet
 
 import duebox
-from duebox import plans
 from duebox.models import Event, Schedule, ScheduleLog
+from duebox.schedules import plans
 from duebox.when import Rule, anniversary, days, hours, minutes
 from tests.app.people import Appointment, Person
 

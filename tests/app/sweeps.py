@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from duebox.sweeps import Sweep
+from duebox.schedules.sweeps import Sweep
 from tests.app.models import Task
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from duebox.contracts import types
+from duebox.contracts import event_types
 from duebox.contracts.asyncapi import asyncapi
-from duebox.contracts.types import EventType
+from duebox.contracts.event_types import EventType
 from duebox.contracts.validation import compiled
 from tests.contracts.catalogue import declare_all
 
@@ -21,7 +21,7 @@ from tests.contracts.catalogue import declare_all
 @pytest.fixture
 def document(declare: Any) -> dict[str, Any]:
     declare_all(declare)
-    return asyncapi(types.declared(), title="Events of shop")
+    return asyncapi(event_types.declared(), title="Events of shop")
 
 
 def references(part: Any) -> list[str]:
@@ -82,7 +82,7 @@ def test_a_reference_to_the_whole_schema_leads_to_it():
 def test_a_message_carries_its_schema_with_the_name_of_the_dialect_and_an_example_of_it(document):
     message = document["components"]["messages"]["member.invited.v2"]
     assert message["payload"]["schemaFormat"] == "application/schema+json;version=draft-2020-12"
-    assert message["payload"]["schema"] == types.versions_of("member.invited")[2].schema
+    assert message["payload"]["schema"] == event_types.versions_of("member.invited")[2].schema
     (example,) = message["examples"]
     assert compiled(message["payload"]["schema"]).is_valid(example["payload"])
 
@@ -97,11 +97,11 @@ def test_what_is_around_the_data_are_headers_and_the_correlation_is_among_them(d
 
 
 def test_the_version_changes_with_a_contract_and_with_nothing_else(document, declare):
-    again = asyncapi(reversed(types.declared()), title="Events of shop")
+    again = asyncapi(reversed(event_types.declared()), title="Events of shop")
     assert again == document
 
     @declare("task.closed")
     class TaskClosed:
         reason: str
 
-    assert asyncapi(types.declared(), title="Events of shop")["info"]["version"] != document["info"]["version"]
+    assert asyncapi(event_types.declared(), title="Events of shop")["info"]["version"] != document["info"]["version"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import duebox
-from duebox.contracts import types
-from duebox.contracts.defaults import filled, has_any, relaxed
-from duebox.contracts.types import EventType
+from duebox.contracts import event_types
+from duebox.contracts.event_types import EventType
+from duebox.contracts.json_schema import fill_defaults, has_defaults, without_filled
 from duebox.contracts.upcasting import current
 from duebox.exceptions import InvalidPayload
 from duebox.models import Event
@@ -27,10 +27,10 @@ def paid() -> Any:
     """Declare the type anew, as a deployment with another schema does."""
 
     def declare(schema: dict[str, Any], **options: Any) -> None:
-        types.declare(EventType(name="order.paid", version=1, schema=schema, **options))
+        event_types.declare(EventType(name="order.paid", version=1, schema=schema, **options))
 
     yield declare
-    types.forget("order.paid")
+    event_types.forget("order.paid")
 
 
 @pytest.mark.django_db
@@ -61,7 +61,9 @@ def test_an_upcaster_gets_data_with_the_defaults_of_its_version(paid, on):
     duebox.emit("order.paid", {"number": "A-1"})
     paid(AFTER)
     second = {"type": "object", "properties": {"in": TEXT}, "required": ["in"]}
-    types.declare(EventType(name="order.paid", version=2, schema=second, upcast=lambda data: {"in": data["currency"]}))
+    event_types.declare(
+        EventType(name="order.paid", version=2, schema=second, upcast=lambda data: {"in": data["currency"]})
+    )
     drain()
     assert seen == [(2, {"in": "EUR"})]
 
@@ -78,7 +80,7 @@ def test_the_public_event_of_what_was_scheduled_before_has_it_too(paid):
     paid(BEFORE, public=frozenset({"number"}))
     row = duebox.emit("order.paid", {"number": "A-1"}, organization=1).row
     paid(AFTER, public=frozenset({"number", "currency"}))
-    [_, twin] = duebox.promise.with_twins([row])
+    [_, twin] = duebox.contracts.enforce.with_public_events([row])
     assert json.loads(twin.data) == {"number": "A-1", "currency": "EUR"}
 
 
@@ -105,19 +107,19 @@ def test_the_public_event_of_what_was_scheduled_before_has_it_too(paid):
 )  # fmt: skip
 def test_required_fields_with_a_default_are_filled_in(schema, data, whole):
     before = json.dumps(data)
-    assert filled(data, schema) == whole
+    assert fill_defaults(data, schema) == whole
     assert json.dumps(data) == before
 
 
 def test_a_default_that_is_a_list_is_a_new_one_each_time():
     schema = {"properties": {"tags": {"default": []}}, "required": ["tags"]}
-    filled({}, schema)["tags"].append("x")
-    assert filled({}, schema) == {"tags": []}
+    fill_defaults({}, schema)["tags"].append("x")
+    assert fill_defaults({}, schema) == {"tags": []}
 
 
 def test_it_is_known_beforehand_whether_there_is_anything_to_fill_in():
-    assert has_any(AFTER)
-    assert has_any({"properties": {"all": {"items": AFTER}}})
-    assert not has_any(BEFORE)
-    assert not has_any({**AFTER, "required": ["number"]})
-    assert relaxed(AFTER)["required"] == ["number"]
+    assert has_defaults(AFTER)
+    assert has_defaults({"properties": {"all": {"items": AFTER}}})
+    assert not has_defaults(BEFORE)
+    assert not has_defaults({**AFTER, "required": ["number"]})
+    assert without_filled(AFTER)["required"] == ["number"]

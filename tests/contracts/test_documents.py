@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from duebox.contracts import types
-from duebox.contracts.documents import Folder, pages, public_pages
-from duebox.contracts.documents.changes import change_log, changes
-from duebox.contracts.documents.fields import fields
-from duebox.contracts.documents.markdown import block, code, table
-from duebox.contracts.types import EventType
+from duebox.contracts import event_types
+from duebox.contracts.documents import Folder, block, change_log, changes, code, fields, pages, public_pages, table
+from duebox.contracts.event_types import EventType
 from duebox.exceptions import InvalidContract
 from tests.contracts.catalogue import declare_all
 
@@ -21,7 +18,7 @@ from tests.contracts.catalogue import declare_all
 @pytest.fixture
 def written(declare: Any) -> dict[str, str]:
     declare_all(declare)
-    return pages(types.declared())
+    return pages(event_types.declared())
 
 
 def of(required: Any = (), **properties: Any) -> Any:
@@ -67,7 +64,7 @@ def test_the_newest_version_comes_first(written):
     assert headings == [
         "## Version 2",
         "## Who receives it",
-        "## What others see",
+        "## Public event",
         "## Version 1",
         "## Changes",
         "### From version 1 to version 2",
@@ -92,7 +89,7 @@ def test_personal_data_is_marked(written):
 def test_each_version_has_an_example_that_may_be_emitted(written):
     examples = re.findall(r"```json\n(.+?)\n```", written["member.invited.md"], flags=re.DOTALL)
     newest, oldest = map(json.loads, examples)
-    versions = types.versions_of("member.invited")
+    versions = event_types.versions_of("member.invited")
     versions[2].check(newest)
     versions[1].check(oldest)
 
@@ -104,7 +101,7 @@ def test_the_handlers_are_named_with_what_they_ask_for_and_do(declare, on):
     def greet(event):
         """Write a letter. Post it."""
 
-    page = pages(types.declared())["member.invited.md"]
+    page = pages(event_types.declared())["member.invited.md"]
     assert "| `shop.greet` | `member.*` | Write a letter. |" in page
 
 
@@ -116,9 +113,9 @@ def test_a_destination_is_named_with_the_routes_that_take_the_event(declare, set
         "DESTINATIONS": {"post": {"BACKEND": "tests.app.outside.Post"}},
         "ROUTES": [{"match": match, "to": "post"} for match in ("*.invited", "order.*", pattern)],
     }
-    page = pages(types.declared())["member.invited.md"]
+    page = pages(event_types.declared())["member.invited.md"]
     assert f"| `to:post` | `*.invited`, `{json.dumps(pattern)}` |" in page
-    assert "| `to:post` | `order.*` |" in pages(types.declared())["order.paid.md"]
+    assert "| `to:post` | `order.*` |" in pages(event_types.declared())["order.paid.md"]
 
 
 def test_what_is_not_there_is_said(declare):
@@ -126,17 +123,17 @@ def test_what_is_not_there_is_said(declare):
     class TaskForgotten:
         pass
 
-    lonely = [each for each in types.declared() if each.name == "task.forgotten"]
+    lonely = [each for each in event_types.declared() if each.name == "task.forgotten"]
     page = pages(lonely)["task.forgotten.md"]
-    assert "What it means is not written down yet." in page
-    assert "It carries no data." in page
+    assert "It has no description yet." in page
+    assert "It has no data." in page
     assert "No handler of this project." in page
 
 
-def test_versions_say_how_they_hang_together(written):
+def test_versions_say_which_of_them_are_upcast(written):
     page = written["member.invited.md"]
-    assert "Stored events of version 1 are brought up to it before a handler sees them." in page
-    assert "Brought up to version 2 before a handler sees it." in page
+    assert "Stored events of version 1 are upcast to it before a handler sees them." in page
+    assert "Upcast to version 2 before a handler sees it." in page
 
 
 def test_versions_without_a_way_between_them_say_that_too(declare):
@@ -144,9 +141,9 @@ def test_versions_without_a_way_between_them_say_that_too(declare):
         declare("task.closed", version=version)(
             type("TaskClosed", (), {"__annotations__": {"n": int}, "__qualname__": f"V{version}"})
         )
-    page = pages(types.versions_of("task.closed").values())["task.closed.md"]
-    assert "Nothing leads here from version 1" in page
-    assert "Nothing leads from it to version 2: a handler has to look at `event.version`." in page
+    page = pages(event_types.versions_of("task.closed").values())["task.closed.md"]
+    assert "There is no upcast from version 1" in page
+    assert "There is no upcast to version 2: a handler has to check `event.version`." in page
     assert "The fields are the same." in page
 
 
@@ -155,15 +152,15 @@ def test_versions_without_a_way_between_them_say_that_too(declare):
 
 def test_the_page_of_an_event_leads_to_its_public_twin_and_says_what_that_carries(written):
     assert (
-        "[public.member.invited](public/member.invited.md), which webhooks of the same organization may receive. "
-        "Of the data of version 2 it carries `roles`, `expires_at`, and nothing else."
+        "[public.member.invited](public/member.invited.md), which webhooks of the same organization may receive. Its "
+        "data contains only these fields of version 2: `roles`, `expires_at`."
     ) in written["member.invited.md"]
 
 
 def test_public_pages_mention_nothing_of_the_inside(declare, on):
     declare_all(declare)
     on("*", name="shop.secret_handler")(lambda event: None)
-    found = public_pages(types.declared())
+    found = public_pages(event_types.declared())
     assert sorted(found) == ["index.md", "member.invited.md"]
     text = "\n".join(found.values())
     for inside in ("secret_handler", "inside.example", "email", "seats", "order.paid", "catalogue", "../"):
@@ -173,7 +170,7 @@ def test_public_pages_mention_nothing_of_the_inside(declare, on):
 
 
 def test_public_pages_are_the_same_alone_and_among_the_others(written):
-    alone = public_pages(types.declared())
+    alone = public_pages(event_types.declared())
     assert {f"public/{name}": text for name, text in alone.items()} == {
         name: text for name, text in written.items() if name.startswith("public/")
     }
@@ -192,7 +189,7 @@ def test_the_index_groups_by_what_events_are_about(written):
     assert re.findall("^## .+", index, flags=re.MULTILINE) == [
         "## member",
         "## order",
-        "## What others see",
+        "## Public event",
         "## What every event has",
     ]
     assert (
@@ -370,6 +367,6 @@ def test_pages_of_types_that_are_gone_are_removed_but_only_ours(written, tmp_pat
 
 def test_a_page_that_somebody_wrote_is_not_written_over(written, tmp_path):
     (tmp_path / "index.md").write_text("# My own")
-    with pytest.raises(InvalidContract, match=r"index\.md was not written by `duebox events docs`; move it away"):
+    with pytest.raises(InvalidContract, match=r"index\.md was not generated by `duebox events docs`; move it,"):
         Folder(tmp_path, written).write()
     assert [path.name for path in tmp_path.iterdir()] == ["index.md"]

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from duebox.contracts.examples import example
-from duebox.contracts.strict import closed
+from duebox.contracts.json_schema import closed
 from duebox.contracts.validation import compiled
 from tests.contracts.random_schemas import event_schemas
+from tests.support import examples
 
 
 def of(required: Any = (), **properties: Any) -> Any:
@@ -24,7 +25,7 @@ def made(**properties: Any) -> Any:
     return example(of(**properties))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(event_schemas())
 def test_whatever_the_schema_its_example_may_be_emitted(schema):
     found = example(schema)

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 import duebox
-from duebox.checks import check_event_names
+from duebox.checks import check_event_names, check_event_spelling
+from duebox.contracts import declared
 from duebox.contracts.naming import complaint, past_of, refuse_spelling
-from duebox.exceptions import InvalidContract
+from duebox.events.subscribers import receivers_of
+from duebox.exceptions import InvalidContract, InvalidEvent
 from duebox.testing import assert_emitted
+from tests.app import planned as plans
+from tests.app.people import Person
 
 CATALOGUE = [
     "organization.created", "member.invited", "member.joined", "member.removed", "member.role_changed",
@@ -116,7 +123,7 @@ def test_the_place_where_it_is_stored_is_no_business_of_readers():
 
 @pytest.mark.parametrize("name", ["public.member.invited", "duebox.thing.happened"])
 def test_names_that_duebox_keeps_for_itself_are_refused(name):
-    with pytest.raises(InvalidContract, match="keeps for itself"):
+    with pytest.raises(InvalidContract, match="is reserved for Duebox"):
         refuse_spelling(name)
 
 
@@ -162,5 +169,84 @@ def test_it_fails_the_check_command_and_can_be_silenced(declare: Any, settings: 
 def test_one_event_can_be_left_out_of_the_check(declare: Any):
     declare("member.invite", check_name=False)(type("Invite", (), {"__annotations__": {"role": str}}))
     assert check_event_names(None) == []
-    with pytest.raises(InvalidContract, match="lower snake case"):
-        declare("MemberInvite", check_name=False)(type("Invite", (), {"__annotations__": {}}))
+
+
+# Spelling
+
+
+MISSPELT = [
+    ("update_time_entry", "time_entry.updated"), ("OrderPaid", "order.paid"), ("order-paid", "order.paid"),
+    ("1order.paid", "member.invited"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "better"), MISSPELT)
+def test_a_misspelt_event_is_a_system_check_and_no_import_error(declare: Any, name: str, better: str):
+    declare(name, check_name=False, public={"number"})(type("Paid", (), {"__annotations__": {"number": str}}))
+    [found] = check_event_spelling(None)
+    assert (found.id, found.level) == ("duebox.E044", 40)
+    assert found.msg == (
+        f"Event type {name!r} is not lower snake case with a dot (declared in tests.contracts.test_naming.Paid)."
+    )
+    assert found.hint == f"Name it {{aggregate}}.{{action}}, such as {better!r}. Until then it cannot be emitted."
+    assert check_event_names(None) == []
+    with pytest.raises(SystemCheckError, match=r"duebox\.E044"):
+        call_command("check", "duebox")
+    assert name not in {kind.name for kind in declared()}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("unknown", ["refuse", "allow"])
+@pytest.mark.parametrize(("name", "better"), MISSPELT)
+def test_a_misspelt_event_is_refused_when_it_is_emitted(declare: Any, settings: Any, name: str, better: str, unknown):
+    settings.DUEBOX = {**settings.DUEBOX, "UNDECLARED": unknown}
+    paid = declare(name)(type("Paid", (), {"__annotations__": {"number": str}}))
+    message = (
+        f"Event type {name!r} is not lower snake case with a dot; name it {{aggregate}}.{{action}}, such as {better!r}."
+    )
+    later = timezone.now() + timedelta(days=1)
+    for emit in (
+        lambda: duebox.emit(paid(number="7")),
+        lambda: duebox.emit(name, {"number": "7"}),
+        lambda: duebox.schedule(paid(number="7"), at=later),
+        lambda: duebox.schedule(name, {"number": "7"}, at=later),
+    ):
+        with pytest.raises(InvalidEvent) as raised:
+            emit()
+        assert str(raised.value) == message
+
+
+@pytest.mark.django_db
+def test_a_handler_of_a_misspelt_event_class_is_no_import_error(declare: Any, on: Any, settings: Any):
+    settings.DUEBOX = {**settings.DUEBOX, "UNDECLARED": "refuse"}
+    everything = declare("*")(type("Everything", (), {"__annotations__": {"number": str}}))
+    on(everything, name="it")(lambda event, data: None)
+    assert receivers_of("order.paid") == ()
+    assert [each.id for each in run_checks(tags=["duebox"]) if "'*'" in each.msg] == ["duebox.E044"]
+
+
+@pytest.mark.usefixtures("forget_plans")
+def test_a_plan_with_a_misspelt_event_is_a_system_check_and_no_import_error():
+    plans.declare(plans.Birthdays, event="PersonBirthday")
+    [found] = check_event_spelling(None)
+    assert found.msg == "Plan 'app.Birthdays' emits 'PersonBirthday', which is not lower snake case with a dot."
+    assert found.id == "duebox.E044"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("forget_plans")
+def test_a_row_whose_plan_has_a_misspelt_event_is_refused_when_it_is_saved():
+    plans.declare(plans.Birthdays, event="update_person")
+    with pytest.raises(InvalidEvent, match=r"'update_person' is not lower snake case.*such as 'person.updated'"):
+        Person.objects.create(name="Ann")
+
+
+def test_a_name_that_is_too_long_is_told_so():
+    with pytest.raises(InvalidContract, match=r"Event type 'order\.paid_paid.*' has 206 characters; use 200 at most\."):
+        refuse_spelling("order.paid" + "_paid" * 39 + "_")
+
+
+@pytest.mark.parametrize("name", ["public.member.invited", "duebox.thing.happened"])
+def test_a_reserved_beginning_is_refused_at_import(declare: Any, name: str):
+    with pytest.raises(InvalidContract, match="is reserved for Duebox"):
+        declare(name)(type("Invite", (), {"__annotations__": {}}))

@@ -78,14 +78,14 @@ def test_a_part_of_a_field_can_be_named():
 
 @pytest.mark.parametrize("name", ["anything", "bag", "either"])
 def test_a_field_that_could_hold_anything_cannot_be_public(name):
-    with pytest.raises(InvalidContract, match="does not say exactly what it holds"):
+    with pytest.raises(InvalidContract, match="has no exact type"):
         seen(name)
 
 
 def test_what_is_kept_fits_the_public_schema():
     for allowed in (["id"], ["customer", "lines", "maybe"], ["customer.id", "labels"]):
         schema = schema_of(ORDER, allowed)
-        assert compiled(schema).first_error(projected(DATA, schema)) is None
+        assert not [*compiled(schema).errors(projected(DATA, schema))]
 
 
 def test_the_public_schema_mentions_nothing_private():
@@ -157,7 +157,7 @@ def test_the_values_of_a_public_field_are_plain(part):
 
 def test_a_field_with_properties_says_that_it_is_an_object():
     """Otherwise a text would be valid, and leave as it is."""
-    with pytest.raises(InvalidContract, match="does not say exactly what it holds"):
+    with pytest.raises(InvalidContract, match="has no exact type"):
         schema_of(an_event(field={"properties": {"sku": TEXT, "note": MARKED}}), ["field"])
 
 
@@ -171,7 +171,7 @@ def test_a_field_with_properties_says_that_it_is_an_object():
     ],
 )
 def test_a_field_that_holds_itself_cannot_be_public(definitions, field):
-    with pytest.raises(InvalidContract, match=r"The public field 'field.*which holds itself; name the parts of it"):
+    with pytest.raises(InvalidContract, match=r"The public field 'field.*which contains itself; name the parts of it"):
         schema_of(an_event(definitions=definitions, field=field), ["field"])
 
 
@@ -201,7 +201,7 @@ def test_words_about_the_number_of_fields_are_left_out_with_the_fields():
     counted = {"minProperties": 2, "maxProperties": 2, "dependentRequired": {"sku": ["note"]}}
     line = {"type": "object", "properties": {"sku": TEXT, "note": MARKED}, "additionalProperties": False, **counted}
     schema = schema_of(an_event(counted, line=line), ["line"])
-    assert compiled(schema).first_error(projected({"line": {"sku": "a", "note": "b"}}, schema)) is None
+    assert not [*compiled(schema).errors(projected({"line": {"sku": "a", "note": "b"}}, schema))]
 
 
 def test_a_list_that_may_be_null_can_be_public():
@@ -338,6 +338,7 @@ def may_leave(path: str, allowed: list[str], personal: set[str]) -> bool:
     return "LEAK" not in path and steps[0][1:] in allowed and not above & personal
 
 
+@pytest.mark.large
 def test_of_a_hundred_thousand_random_events_nothing_leaves_that_is_not_allowed():
     maker, projections, kept, refused = Maker(random.Random(20261116)), 0, 0, 0
     while projections < 100_000:

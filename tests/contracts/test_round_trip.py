@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import duebox
-from duebox.contracts import types
-from duebox.contracts.types import EventType
+from duebox.contracts import event_types
+from duebox.contracts.event_types import EventType
 from duebox.exceptions import InvalidPayload
 from duebox.models import Event
 from duebox.testing import drain
+from tests.support import examples
 
 pytestmark = pytest.mark.django_db
 
@@ -77,13 +78,13 @@ def strict(schema: Any) -> Any:
     return found
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_the_schema_accepts_reaches_the_handler_and_what_it_refuses_leaves_no_row(on, data):
     schema, values = data.draw(schema_with_values())
     payload = data.draw(values)
     seen: list[Any] = []
-    types.declare(EventType(name="thing.tried", version=1, schema=schema))
+    event_types.declare(EventType(name="thing.tried", version=1, schema=schema))
     on("thing.tried", name="it")(lambda event: seen.append(event.data))
     Event.objects.all().delete()
     try:
@@ -96,5 +97,5 @@ def test_what_the_schema_accepts_reaches_the_handler_and_what_it_refuses_leaves_
                 duebox.emit("thing.tried", payload)
             assert not Event.objects.exists()
     finally:
-        types.forget("thing.tried")
-        duebox.subscribers.remove("it")
+        event_types.forget("thing.tried")
+        duebox.events.subscribers.remove("it")

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from duebox.contracts import validation
-from duebox.contracts.validation import Wrong, compiled
+from duebox.contracts.validation import Violation, compiled
 from duebox.exceptions import InvalidContract
 
 SCHEMA = {
@@ -25,15 +25,15 @@ def library(request, monkeypatch):
 
 
 def test_the_first_error_names_the_place_and_the_value(library):
-    wrong = compiled(SCHEMA).first_error({"lines": [{"sku": "a"}, {"sku": 7}]})
-    assert isinstance(wrong, Wrong)
+    wrong = next(compiled(SCHEMA).errors({"lines": [{"sku": "a"}, {"sku": 7}]}))
+    assert isinstance(wrong, Violation)
     assert (wrong.place, wrong.value) == ("data.lines[1].sku", 7)
 
 
 def test_what_fits_has_no_error(library):
     validator = compiled(SCHEMA)
     assert validator.is_valid({"lines": []})
-    assert validator.first_error({"lines": []}) is None
+    assert [*validator.errors({"lines": []})] == []
     assert not validator.is_valid({})
 
 

@@ -82,7 +82,7 @@ def test_an_old_public_event_goes_to_endpoints_as_it_was_told_then(declare, outs
         letters: str
 
     duebox.emit(V1(letters="ab"), organization="7")
-    duebox.contracts.types.forget("note.sent")
+    duebox.contracts.event_types.forget("note.sent")
     endpoint = WebhookEndpoint.objects.create(
         organization="7", url="https://example.com/", types=["*"], secret="encrypted"
     )

@@ -22,7 +22,8 @@ def main(idle_seconds: float) -> None:
     django.setup()
     import duebox
     from duebox.store.deliveries import Claimed, claim
-    from duebox.worker import limits, sessions
+    from duebox.worker import limited_handlers
+    from duebox.worker.tunables import TUNABLES
 
     def claim_and_freeze(*arguments: Any, **options: Any) -> Claimed:
         claimed = claim(*arguments, **options)
@@ -31,8 +32,8 @@ def main(idle_seconds: float) -> None:
             time.sleep(1)  # the signal may come to another thread first
         return claimed
 
-    sessions.IDLE_IN_TRANSACTION_SECONDS = idle_seconds
-    limits.claim = claim_and_freeze
+    object.__setattr__(TUNABLES, "idle_in_transaction_seconds", idle_seconds)
+    limited_handlers.claim = claim_and_freeze
     duebox.on("frozen.asked", name="frozen", limit=duebox.Limit(concurrency=1))(lambda event: None)
     call_command("duebox", "worker")
 

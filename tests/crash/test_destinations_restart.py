@@ -8,7 +8,7 @@ import duebox
 from duebox.exceptions import Undelivered
 from duebox.models import Attempt, Delivery, DestinationState
 from tests.support import eventually
-from tests.worker.outside.conftest import destinations
+from tests.worker.senders.conftest import destinations
 
 __all__ = ["destinations"]
 

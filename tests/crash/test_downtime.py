@@ -168,11 +168,11 @@ def newest(count: int, late: list[datetime], following: datetime | None) -> Fate
 
 def catch_up_with_two_workers(stage: TimeProcesses, now: datetime) -> None:
     workers = [stage.clocked_worker(start=now.isoformat()) for _ in range(2)]
-    wait_until(lambda: Worker.objects.count() == 2, 20, "the start of the workers", stage.logs)
+    wait_until(lambda: Worker.objects.count() == 2, 60, "the start of the workers", stage.logs)
     await_calm(stage, now)
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(10) == 0, stage.logs()
+        assert worker.wait(60) == 0, stage.logs()
 
 
 def await_calm(stage: TimeProcesses, now: datetime) -> None:

@@ -7,9 +7,10 @@ import time
 
 import pytest
 from django.db import connections
+from django.db.models.functions import Now
 
 import duebox
-from duebox.models import Delivery
+from duebox.models import Delivery, Worker
 from tests.crash.stage import Processes, wait_until
 from tests.support import nap_is_going_on
 from tests.worker.proxy import PLAIN, Proxy
@@ -36,6 +37,6 @@ def test_once_that_loses_the_database_in_the_middle_tries_for_seven_seconds_and_
     assert re.findall(r"database error, next try in (\d) s", logs) == ["1", "2", "4"]
     assert "run ended, the next one tries again: database error: " in logs
     processes.connect_by(connections["default"].settings_dict["HOST"], connections["default"].settings_dict["PORT"])
-    time.sleep(3)  # the lease of the first run has ended by then
+    wait_until(lambda: not Worker.objects.filter(expires_at__gt=Now()).exists(), 30, "the end of the first run's lease")
     assert processes.manage("once").wait(60) == 0
     assert not Delivery.objects.exists()

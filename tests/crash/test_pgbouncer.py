@@ -60,7 +60,7 @@ def test_a_session_that_ends_behind_pgbouncer_uses_up_no_attempt(
     processes.worker(LISTEN=False, POLL_SECONDS=0.2)
     wait_until(Worker.objects.exists, 30, "the start", processes.logs)
     duebox.emit("nap.asked", {"seconds": 2.0})
-    wait_until(nap_is_going_on, 20, "the handler's beginning", processes.logs)
+    wait_until(nap_is_going_on, 60, "the handler's beginning", processes.logs)
     elsewhere.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND state = 'idle in transaction' AND query LIKE 'INSERT INTO \"app_effect\"%%'"
@@ -97,7 +97,7 @@ def test_a_session_that_ends_behind_pgbouncer_during_a_commit_uses_up_no_attempt
     processes.worker(LISTEN=False, POLL_SECONDS=0.2)
     wait_until(Worker.objects.exists, 30, "the start", processes.logs)
     duebox.emit("nap.asked", {"seconds": 0.0})
-    wait_until(lambda: not Delivery.objects.exists(), 20, "the delivery", processes.logs)
+    wait_until(lambda: not Delivery.objects.exists(), 60, "the delivery", processes.logs)
     outcomes = list(Attempt.objects.order_by("id").values_list("outcome", "number"))
     assert outcomes == [("retried", 1), ("delivered", 1)], processes.logs()
     assert "received 2 results from command 'COMMIT'" in Attempt.objects.earliest("id").note

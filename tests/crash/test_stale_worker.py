@@ -19,15 +19,15 @@ pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 def test_a_worker_frozen_past_its_lease_overwrites_nothing_and_says_so(processes: Processes) -> None:
     frozen = processes.worker(LEASE_SECONDS=1)
-    wait_until(Worker.objects.exists, 20, "the start of the worker")
+    wait_until(Worker.objects.exists, 60, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 1.0})
-    wait_until(nap_is_going_on, 10, "the handler's beginning")
+    wait_until(nap_is_going_on, 60, "the handler's beginning")
     frozen.send_signal(signal.SIGSTOP)
     processes.worker(LEASE_SECONDS=1)
-    wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 20, "the delivery by the other worker")
+    wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 60, "the delivery by the other worker")
     frozen.send_signal(signal.SIGCONT)
-    wait_until(lambda: "lease lost" in processes.logs(), 10, "the word of the frozen worker")
-    wait_until(lambda: "nothing overwritten" in processes.logs(), 10, "the word about the delivery")
+    wait_until(lambda: "lease lost" in processes.logs(), 60, "the word of the frozen worker")
+    wait_until(lambda: "nothing overwritten" in processes.logs(), 60, "the word about the delivery")
     assert Effect.objects.filter(subscriber="nap.sleeps").count() == 1
     assert Attempt.objects.filter(outcome="delivered").count() == 1
 
@@ -38,21 +38,21 @@ def test_a_worker_frozen_in_a_transaction_of_its_own_keeps_its_deliveries_no_lon
     """It holds a lock on the row of its lease, so that no other worker can end the lease."""
     on("frozen.asked", name="frozen")(lambda event: None)
     frozen = processes.freezing_worker(4.0, LEASE_SECONDS=1)
-    wait_until(Worker.objects.exists, 20, "the start of the worker", processes.logs)
+    wait_until(Worker.objects.exists, 60, "the start of the worker", processes.logs)
     duebox.emit("nap.asked", {"seconds": 1.0})
-    wait_until(nap_is_going_on, 10, "the handler's beginning", processes.logs)
+    wait_until(nap_is_going_on, 60, "the handler's beginning", processes.logs)
     duebox.emit("frozen.asked")
-    wait_until(lambda: is_stopped(frozen), 10, "the freeze", processes.logs)
+    wait_until(lambda: is_stopped(frozen), 60, "the freeze", processes.logs)
     with pytest.raises(psycopg.errors.LockNotAvailable):
         elsewhere.execute("SELECT FROM duebox_worker FOR UPDATE NOWAIT")
     elsewhere.rollback()
     processes.worker(LEASE_SECONDS=1)
-    wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 20, "the delivery by the other worker")
+    wait_until(lambda: Attempt.objects.filter(outcome="delivered").exists(), 60, "the delivery by the other worker")
     assert is_stopped(frozen)
     elsewhere.execute("SELECT FROM duebox_delivery WHERE subscriber = 'frozen' AND lease IS NULL FOR UPDATE NOWAIT")
     elsewhere.rollback()
     frozen.send_signal(signal.SIGCONT)
-    wait_until(lambda: "lease lost" in processes.logs(), 10, "the word of the frozen worker", processes.logs)
+    wait_until(lambda: "lease lost" in processes.logs(), 60, "the word of the frozen worker", processes.logs)
     assert Effect.objects.filter(subscriber="nap.sleeps").count() == 1
 
 
@@ -75,22 +75,22 @@ def test_a_delivery_that_kills_its_workers_goes_to_the_dead_letters_alone(proces
 
 def test_sigterm_lets_a_running_handler_finish_and_gives_the_lease_back(processes: Processes) -> None:
     worker = processes.worker()
-    wait_until(Worker.objects.exists, 20, "the start of the worker")
+    wait_until(Worker.objects.exists, 60, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 1.0})
-    wait_until(nap_is_going_on, 10, "the handler's beginning")
+    wait_until(nap_is_going_on, 60, "the handler's beginning")
     worker.terminate()
-    assert worker.wait(10) == 0
+    assert worker.wait(60) == 0
     assert Attempt.objects.get().outcome == "delivered"
     assert not Worker.objects.exists()
 
 
 def test_sigterm_releases_what_does_not_end_in_time_without_burning_an_attempt(processes: Processes) -> None:
     worker = processes.worker(SHUTDOWN_SECONDS=0.5)
-    wait_until(Worker.objects.exists, 20, "the start of the worker")
+    wait_until(Worker.objects.exists, 60, "the start of the worker")
     duebox.emit("nap.asked", {"seconds": 30})
-    wait_until(nap_is_going_on, 10, "the handler's beginning")
+    wait_until(nap_is_going_on, 60, "the handler's beginning")
     worker.terminate()
-    assert worker.wait(10) == 0
+    assert worker.wait(60) == 0
     left = Delivery.objects.get()
     assert (left.lease, left.attempt, left.status) == (None, 0, "pending")
     assert not Effect.objects.exists()

@@ -9,8 +9,8 @@ from django.db import connection
 from django.utils import timezone
 
 import duebox
+from duebox.contracts.enforce import Own
 from duebox.models import Attempt, Delivery, Event, ScheduleLog, Worker
-from duebox.promise import Own
 from duebox.testing import drain
 from tests.app.models import Task
 from tests.app.sweeps import DueChores
@@ -25,9 +25,9 @@ def test_each_task_is_reminded_once_though_one_of_three_workers_is_killed_in_the
     tomorrow = timezone.now() + timedelta(days=1)
     Task.objects.bulk_create(Task(title=f"task {number}", due_at=tomorrow) for number in range(TASKS))
     workers = [processes.worker("--threads", "1", LEASE_SECONDS=1) for _ in range(3)]
-    wait_until(lambda: Worker.objects.count() == 3, 20, "the start of the workers", processes.logs)
+    wait_until(lambda: Worker.objects.count() == 3, 60, "the start of the workers", processes.logs)
 
-    wait_until(all_three_are_at_work, 5, "three runs at the same time", processes.logs)
+    wait_until(all_three_are_at_work, 60, "three runs at the same time", processes.logs)
     wait_until(lambda: reminded() > TASKS / 5, 60, "a fifth of the work", processes.logs)
     workers[0].send_signal(signal.SIGKILL)
     workers[0].wait()
@@ -44,7 +44,7 @@ def test_a_sweep_goes_on_by_itself_when_the_database_restarts_in_the_middle(own_
     sweep = processes.manage("sweep", "app.SlowReminders")
     wait_until(lambda: reminded() > 100, 30, "the beginning of the work", processes.logs)
     own_server.restart()
-    out, _ = sweep.communicate(timeout=60)
+    out, _ = sweep.communicate(timeout=120)
     connection.close()
     assert sweep.returncode == 0, processes.logs()
     assert "database error, trying again in 1 s: sweep=app.SlowReminders run=" in processes.logs()
@@ -64,7 +64,7 @@ def test_processes_that_sweep_and_redrive_at_once_remind_nobody_twice(processes:
     started = [processes.manage("sweep", "app.DueChores") for _ in range(2)]
     started.append(processes.manage("deliveries", "retry", "--state", "dead", "--handler", "chore.reminds"))
     for process in started:
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         assert process.returncode == 0, processes.logs()
 
     redriven = set(Attempt.objects.filter(outcome="redriven").values_list("event_id", flat=True))

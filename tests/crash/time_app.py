@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import duebox
-from duebox import clock, plans, subscribers
+from duebox import clock
+from duebox.events import subscribers
+from duebox.schedules import plans
 from duebox.when import Rule, anniversary, days, hours, minutes
 from tests.crash.time_year import GRACE
 

@@ -103,7 +103,7 @@ def move(order: Order) -> list[str]:
 
 def move_together(order: Order) -> list[str]:
     """Past the model's signals, many at once."""
-    from duebox.plans import plans
+    from duebox.schedules.plans import plans
     from tests.app.guests import Guest
 
     [birthdays] = [type(plan) for plan in plans() if plan.name == "guests.birthdays"]

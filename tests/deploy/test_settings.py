@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from duebox.destinations.configured import mistakes, subscriptions
+from duebox.destinations.registry import mistakes, subscriptions
 from tests.deploy.commands import DEPLOY
 from tests.docs.pages import ROOT, blocks
 

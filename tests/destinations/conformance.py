@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from duebox.destinations.base import Destination, Result
-from duebox.fact import Fact, FactRow
-from duebox.ids import uuid7
+from duebox.events.fact import Fact, FactRow
+from duebox.events.identities import uuid7
 
 
 class Received(NamedTuple):

@@ -18,13 +18,13 @@ from kombu import Connection, Message, Queue
 import duebox
 from duebox.destinations import celery as celery_destination
 from duebox.destinations.celery import CeleryTask
-from duebox.destinations.configured import subscriptions
-from duebox.entrypoints import celery_reports
+from duebox.destinations.registry import subscriptions
+from duebox.events.outcomes import Snooze
 from duebox.exceptions import InvalidDestination, Permanent, Refused, Undelivered
+from duebox.integrations import celery
 from duebox.models import Attempt, Delivery, Handover
-from duebox.outcome import Snooze
-from duebox.store import handed_over
-from duebox.store.handed_over import HandedOver
+from duebox.store import destinations
+from duebox.store.destinations import HandedOver
 from tests.app.models import Effect
 from tests.celery_project import RABBITMQ, REDIS, app
 from tests.celery_stage import BROKERS, POSTGRESQL, CeleryStage
@@ -148,7 +148,7 @@ def test_a_broker_that_is_not_there_is_no_hang(made, url):
     assert time.monotonic() - started < 5
     for result in results:
         assert isinstance(result, Undelivered)
-        assert "did not take the task" in str(result)
+        assert "did not accept the task" in str(result)
 
 
 def nothing(event):
@@ -400,7 +400,7 @@ def test_after_a_fork_the_child_has_connections_of_its_own(made, rabbit):
 
 
 def test_a_password_that_was_not_quoted_is_never_shown(made):
-    with pytest.raises(InvalidDestination, match="broker is no URL") as caught:
+    with pytest.raises(InvalidDestination, match="broker is not a URL") as caught:
         made(broker="amqp://guest:p4ss#word@127.0.0.1:5672//").deliver([a_fact()])
     assert "p4ss" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -410,7 +410,7 @@ def test_mistakes_are_said_with_their_repair():
     for options, words in (
         ({"settle": "later"}, "'accepted' or 'finished'"),
         ({"app": "tests.nowhere.app"}, "cannot be imported"),
-        ({"app": "tests.celery_project.REDIS"}, "is no Celery app"),
+        ({"app": "tests.celery_project.REDIS"}, "is not a Celery app"),
         ({"timeout": 0}, "above 0"),
         ({"task": "shop.{colour}"}, "'colour'"),
         ({"task": ""}, "task is empty"),
@@ -550,7 +550,7 @@ def test_a_task_that_fails_is_tried_again_and_dies_as_the_destination_says(there
 @pytest.mark.crash
 @pytest.mark.parametrize(
     ("task", "words"),
-    [("project.refuse", "never"), ("project.die", "Worker exited"), ("project.none", "knows no task")],
+    [("project.refuse", "never"), ("project.die", "Worker exited"), ("project.none", "has no task")],
 )
 def test_every_end_of_a_task_is_heard_of(there, waits, hire, task, words):
     there.worker()
@@ -604,16 +604,16 @@ class TestReports:
     def test_a_success_is_told_as_often_as_it_is_asked_for(self, destination, there):
         fact = a_fact()
         destination.deliver([fact])
-        assert handed_over.end("default", str(fact.id), "project.record") == 1
+        assert destinations.end("default", str(fact.id), "project.record") == 1
         for _ in range(2):
             [result] = destination.deliver([fact])
-            assert isinstance(result, duebox.outcome.Delivered)
+            assert isinstance(result, duebox.events.outcomes.Delivered)
         assert len(there.waiting()) == 1
 
     def test_a_failure_is_told_once_and_then_it_is_sent_again(self, destination, there):
         fact = a_fact()
         destination.deliver([fact])
-        handed_over.end("default", str(fact.id), "project.record", error="no", permanent=True)
+        destinations.end("default", str(fact.id), "project.record", error="no", permanent=True)
         [result] = destination.deliver([fact])
         assert isinstance(result, Refused)
         destination.deliver([fact])
@@ -623,13 +623,13 @@ class TestReports:
     def test_a_report_of_another_task_is_not_for_it(self, destination):
         fact = a_fact()
         destination.deliver([fact])
-        assert handed_over.end("default", str(fact.id), "project.other") == 0
+        assert destinations.end("default", str(fact.id), "project.other") == 0
 
     def test_the_first_report_counts(self, destination):
         fact = a_fact()
         destination.deliver([fact])
-        handed_over.end("default", str(fact.id), "project.record")
-        assert handed_over.end("default", str(fact.id), "project.record", error="late") == 0
+        destinations.end("default", str(fact.id), "project.record")
+        assert destinations.end("default", str(fact.id), "project.record", error="late") == 0
 
     def test_what_could_not_be_sent_is_not_waited_for(self, made):
         destination = made(settle="finished", broker="redis://127.0.0.1:1/0")
@@ -642,7 +642,7 @@ class TestReports:
         kept = a_fact()
         destination.deliver([kept])
         Delivery.objects.create(event_id=kept.id, subscriber="to:celery")
-        handed_over.prune("default", "to:celery")
+        destinations.prune_handovers("default", "to:celery")
         assert Handover.objects.get().event_id == kept.id
 
     def test_a_delivery_that_a_worker_holds_is_left_alone(self, destination):
@@ -650,7 +650,7 @@ class TestReports:
         destination.deliver([fact])
         far = duebox.clock.now().replace(year=2100)
         held = Delivery.objects.create(event_id=fact.id, subscriber="to:celery", due_at=far, lease=7)
-        handed_over.end("default", str(fact.id), "project.record")
+        destinations.end("default", str(fact.id), "project.record")
         held.refresh_from_db()
         assert (held.due_at, held.lease) == (far, 7)
 
@@ -659,7 +659,7 @@ class TestReports:
         destination.deliver([fact])
         far = duebox.clock.now().replace(year=2100)
         waiting = Delivery.objects.create(event_id=fact.id, subscriber="to:celery", due_at=far)
-        handed_over.end("default", str(fact.id), "project.record")
+        destinations.end("default", str(fact.id), "project.record")
         waiting.refresh_from_db()
         assert waiting.due_at < far
 
@@ -699,20 +699,20 @@ class TestOtherDatabase:
         assert headers["duebox_database"] == "other"
 
     def test_a_revoked_one_reports_there(self, request_, reported):
-        assert reported(lambda: celery_reports.revoked(sender=request_.task, request=request_._context)) == ["other"]
+        assert reported(lambda: celery.revoked(sender=request_.task, request=request_._context)) == ["other"]
         assert Handover.objects.using("other").get().permanent
 
     def test_an_unknown_one_reports_there(self, headers, reported):
         message = Message(headers=headers, body=b"", channel=None)
         report = {"name": headers["task"], "id": headers["id"], "message": message}
-        assert reported(lambda: celery_reports.unknown(**report)) == ["other"]
-        assert "knows no task" in Handover.objects.using("other").get().error
+        assert reported(lambda: celery.unknown(**report)) == ["other"]
+        assert "has no task" in Handover.objects.using("other").get().error
 
     def test_one_whose_process_was_killed_reports_there(self, request_, reported):
         """Some versions of Celery then say no more than which task it was."""
-        celery_reports.received(request=request_)
+        celery.received(request=request_)
         report = {"sender": request_.task, "task_id": request_.id, "exception": ValueError("killed"), "args": [{}]}
-        assert reported(lambda: celery_reports.failed(**report)) == ["other"]
+        assert reported(lambda: celery.failed(**report)) == ["other"]
         assert "killed" in Handover.objects.using("other").get().error
 
     def test_what_nobody_waits_for_reports_nowhere(self, made, there, reported):
@@ -720,11 +720,11 @@ class TestOtherDatabase:
         [headers] = there.waiting()
         message = Message(headers=headers, body=b"", channel=None)
         request = Request(message, app=app, body=([{}], {}, {}), decoded=True)
-        celery_reports.received(request=request)
+        celery.received(request=request)
         task, id = request.task, request.id
-        assert reported(lambda: celery_reports.revoked(sender=task, request=request._context)) == []
-        assert reported(lambda: celery_reports.unknown(name=task.name, id=id, message=message)) == []
-        assert reported(lambda: celery_reports.failed(sender=task, task_id=id, exception=ValueError(), args=[{}])) == []
+        assert reported(lambda: celery.revoked(sender=task, request=request._context)) == []
+        assert reported(lambda: celery.unknown(name=task.name, id=id, message=message)) == []
+        assert reported(lambda: celery.failed(sender=task, task_id=id, exception=ValueError(), args=[{}])) == []
 
 
 @pytest.mark.django_db  # for other checks
@@ -747,7 +747,7 @@ class TestTasksThatNobodyKnows:
     @pytest.mark.parametrize("settle", ["accepted", "finished"])
     def test_a_name_that_the_app_does_not_know_is_a_warning(self, said, settle):
         [warning] = said(task="project.recrod", settle=settle)
-        assert warning.msg == "DUEBOX['DESTINATIONS']['mail']: the Celery app knows no task 'project.recrod'."
+        assert warning.msg == "DUEBOX['DESTINATIONS']['mail']: the Celery app has no task 'project.recrod'."
         assert "Did you mean 'project.record'?" in warning.hint
         assert "another project" in warning.hint
         assert not warning.is_serious()
@@ -825,7 +825,7 @@ class TestBrokersThatAreNotSupported:
         [
             ("redsi://localhost", "No such transport: redsi"),
             ("mongodb://localhost", "pymongo"),
-            ("amqp://guest:p4ss#word@127.0.0.1:5672//", "broker is no URL"),
+            ("amqp://guest:p4ss#word@127.0.0.1:5672//", "broker is not a URL"),
         ],
     )
     def test_one_that_kombu_cannot_load_is_an_error(self, said, broker, words):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from duebox.destinations.subscription import make
+from duebox.destinations.registry import make
 from duebox.exceptions import Permanent, TooLarge
 from tests.destinations.conformance import INTERNAL, Received, a_fact, leaks
 from tests.destinations.stages import all_stages

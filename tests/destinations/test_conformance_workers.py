@@ -83,7 +83,7 @@ def test_a_worker_that_is_told_to_stop_leaves_nothing_behind_and_nothing_out(sta
     first = workers()
     eventually(lambda: arrived(stage), 30)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 0
+    assert first.wait(60) == 0
     assert not Delivery.objects.filter(lease__isnull=False).exists()
     workers()
     eventually(lambda: not Delivery.objects.exists(), 60)

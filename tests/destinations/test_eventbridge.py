@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from duebox.destinations.aws_batch import Entry, in_requests
+from duebox.destinations.aws import Entry, EventBridge, in_requests
 from duebox.destinations.envelope import envelope
-from duebox.destinations.eventbridge import EventBridge
-from duebox.destinations.subscription import make
+from duebox.destinations.registry import make
 from duebox.exceptions import InvalidDestination, Permanent, Refused, Throttled, TooLarge, Undelivered
 from tests.destinations.conformance import a_fact
 from tests.destinations.stages import aws
@@ -213,7 +212,7 @@ def test_a_source_that_aws_keeps_for_itself_is_a_problem(open_bus):
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, said):
-    entry = {"BACKEND": "duebox.destinations.eventbridge.EventBridge", "OPTIONS": {"region": "eu-west-1", **options}}
+    entry = {"BACKEND": "duebox.destinations.aws.EventBridge", "OPTIONS": {"region": "eu-west-1", **options}}
     with pytest.raises(InvalidDestination, match=said):
         make("bus", entry)
 

@@ -131,7 +131,7 @@ def test_a_right_that_is_missing_may_come(cluster, opened):
     destination = opened(timeout=2)
     [result] = destination.deliver([a_fact()])
     assert type(result) is Undelivered
-    assert "give its user the right" in str(result)
+    assert "grant its user the right" in str(result)
     cluster.set_error("events", KafkaError.NO_ERROR)
     eventually(lambda: destination.deliver([a_fact()]) == [None])
 
@@ -198,7 +198,7 @@ def test_after_a_fork_the_child_has_a_producer_of_its_own(opened, read):
 
 @pytest.mark.parametrize("name", ["acks", "enable.idempotence", "bootstrap.servers", "message.timeout.ms"])
 def test_what_makes_it_safe_cannot_be_turned_off(name):
-    with pytest.raises(InvalidDestination, match="is not yours to set; leave it out"):
+    with pytest.raises(InvalidDestination, match="is set by Duebox; leave it out"):
         Kafka("there", servers="x", settings={name: "0"})
 
 

@@ -10,8 +10,8 @@ import nats
 import pytest
 
 from duebox.destinations.nats import NatsJetStream
+from duebox.events.outcomes import Delivered
 from duebox.exceptions import InvalidDestination, Undelivered
-from duebox.outcome import Delivered
 from tests.destinations.conformance import a_fact, delivered_by_threads
 from tests.destinations.stages.brokers import NatsJetStream as Stage
 from tests.destinations.stages.brokers import _in_jetstream as in_jetstream
@@ -63,7 +63,7 @@ def test_what_comes_again_is_known_by_its_id(stage, opened):
 def test_a_subject_that_no_stream_takes_is_said_with_the_repair(opened):
     [result] = opened(subject="duebox-test-of-nobody.{event_type}").deliver([a_fact()])
     assert type(result) is Undelivered
-    assert "No stream of NATS takes the subject; add it to the subjects of one" in str(result)
+    assert "No stream of NATS has the subject; add it to the subjects of one" in str(result)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_an_answer_that_is_not_a_streams_is_no_delivery(responder, opened, answe
     results = opened(subject=f"{name}.{{event_type}}", timeout=0.5).deliver([a_fact(), a_fact()])
     for result in results:
         assert type(result) is Undelivered
-        assert "no stream answered" in str(result)
+        assert "not a stream answered" in str(result)
 
 
 def test_a_stream_is_heard_although_somebody_else_answers_too(stage, responder, opened):
@@ -174,8 +174,8 @@ def test_options_of_the_client_are_passed_on(opened):
     ("options", "message"),
     [
         ({"url": ""}, "url is empty"),
-        ({"subject": "a b"}, "holds a space or a wildcard"),
-        ({"subject": "a.>"}, "holds a space or a wildcard"),
+        ({"subject": "a b"}, "contains a space or a wildcard"),
+        ({"subject": "a.>"}, "contains a space or a wildcard"),
         ({"subject": "{x}"}, "has a place 'x'"),
         ({"timeout": -1}, "timeout is -1"),
         ({"url": []}, "url is empty; write it as nats://localhost:4222"),
@@ -183,8 +183,8 @@ def test_options_of_the_client_are_passed_on(opened):
         ({"url": "http://localhost:4222"}, "url begins with 'http://'; it must be nats://, tls://, ws:// or wss://"),
         ({"url": ["nats://a:4222", "amqp://b"]}, "url begins with 'amqp://'"),
         ({"options": {"usr": "x"}}, "options has 'usr', which is not known; did you mean 'user'?"),
-        ({"options": {"connect_timeout": 1}}, r"options\['connect_timeout'\] is not yours to set; leave it out"),
-        ({"options": {"servers": "nats://b"}}, r"options\['servers'\] is not yours to set; leave it out"),
+        ({"options": {"connect_timeout": 1}}, r"options\['connect_timeout'\] is set by Duebox; leave it out"),
+        ({"options": {"servers": "nats://b"}}, r"options\['servers'\] is set by Duebox; leave it out"),
     ],
 )
 def test_a_mistake_in_the_options_is_named(options, message):
@@ -195,7 +195,7 @@ def test_a_mistake_in_the_options_is_named(options, message):
 def test_each_mistake_is_said_alone():
     with pytest.raises(InvalidDestination) as caught:
         NatsJetStream("there", url="nats://127.0.0.1:4222", subject="a b")
-    assert str(caught.value) == "subject='a b' holds a space or a wildcard; correct it."
+    assert str(caught.value) == "subject='a b' contains a space or a wildcard; correct it."
 
 
 @pytest.mark.parametrize("url", ["localhost", "127.0.0.1:4222", "tls://a:4222", ["nats://a", "b:4222"], "wss://a"])

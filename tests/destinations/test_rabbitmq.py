@@ -12,8 +12,7 @@ import pytest
 from amqp import spec
 
 from duebox.destinations import rabbitmq
-from duebox.destinations.confirms import connection_options
-from duebox.destinations.rabbitmq import RabbitMQ
+from duebox.destinations.rabbitmq import RabbitMQ, connection_options
 from duebox.exceptions import InvalidDestination, Refused, Undelivered
 from tests.destinations.conformance import a_fact
 from tests.destinations.interrupted import LateProxy
@@ -76,7 +75,7 @@ def test_what_no_queue_takes_is_tried_again_and_its_neighbours_go(channel, excha
     first, second, third = opened().deliver(facts)
     assert (first, third) == (None, None)
     assert type(second) is Undelivered
-    assert "no queue of exchange" in str(second)
+    assert "no queue is bound to exchange" in str(second)
     assert "'user.left'" in str(second)
     channel.queue_bind(exchange, exchange, "user.#")
     assert opened().deliver([facts[1]]) == [None]
@@ -207,7 +206,7 @@ def test_a_missing_right_may_come(internal, opened):
         for result in opened(exchange=internal).deliver(batch):
             assert type(result) is Undelivered
             assert "ACCESS_REFUSED" in str(result)
-            assert "give its user the right" in str(result)
+            assert "grant its user the right" in str(result)
 
 
 def test_after_a_fork_the_child_has_connections_of_its_own(channel, exchange, opened):
@@ -313,11 +312,11 @@ def test_an_url_is_read_as_others_read_it(url, host, vhost, secure):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"url": "http://host"}, "url is no AMQP URL"),
-        ({"url": "amqp://"}, "url is no AMQP URL"),
-        ({"url": "amqp://host:port"}, "url is no AMQP URL"),
-        ({"url": "amqp://[host"}, "url is no AMQP URL"),
-        ({"exchange": "ü" * 128}, "exchange has 256 bytes; RabbitMQ takes 255"),
+        ({"url": "http://host"}, "url is not an AMQP URL"),
+        ({"url": "amqp://"}, "url is not an AMQP URL"),
+        ({"url": "amqp://host:port"}, "url is not an AMQP URL"),
+        ({"url": "amqp://[host"}, "url is not an AMQP URL"),
+        ({"exchange": "ü" * 128}, "exchange has 256 bytes; RabbitMQ allows 255"),
         ({"unroutable": "drop"}, "unroutable is 'drop'; it must be 'retry', 'refuse' or 'accept'"),
         ({"routing_key": "{what}"}, "routing_key='{what}' has a place 'what'"),
         ({"timeout": True}, "timeout is True"),
@@ -330,7 +329,7 @@ def test_a_mistake_in_the_options_is_named(options, message):
 
 @pytest.mark.parametrize("password", ["p4ss#word", "p4ss/word", "1234#word", "p4ss?word"])
 def test_a_password_that_was_not_quoted_is_no_url_and_never_shown(password):
-    with pytest.raises(InvalidDestination, match="url is no AMQP URL") as caught:
+    with pytest.raises(InvalidDestination, match="url is not an AMQP URL") as caught:
         RabbitMQ("there", url=f"amqp://guest:{password}@127.0.0.1:5672/", exchange="x")
     assert password[:4] not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from duebox.destinations.redis_streams import RedisStreams
-from duebox.destinations.subscription import make
+from duebox.destinations.registry import make
 from duebox.exceptions import InvalidDestination, Refused, Undelivered
 from tests.destinations.conformance import a_fact
 from tests.destinations.stages.brokers import unique
@@ -88,7 +88,7 @@ def test_a_right_that_is_missing_may_come(server, name, opened):
         [result] = destination.deliver([a_fact()])
         assert type(result) is Undelivered
         assert "no permissions" in str(result).lower()
-        assert "give its user the right" in str(result)
+        assert "grant its user the right" in str(result)
         server.acl_setuser(name, enabled=True, nopass=True, keys=["*"], commands=["+xadd"])
         assert destination.deliver([a_fact()]) == [None]
     finally:
@@ -149,7 +149,7 @@ def test_errors_are_told_apart(opened, error, kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"url": "http://x"}, "url is no Redis URL"),
+        ({"url": "http://x"}, "url is not a Redis URL"),
         ({"stream": ""}, "stream is empty"),
         ({"stream": "a{type}"}, "has a place 'type'; known are event_id, event_type"),
         ({"stream": "a{"}, "cannot be read"),
@@ -173,7 +173,7 @@ def test_a_password_is_not_quoted():
 
 @pytest.mark.parametrize("password", ["p4ss/word", "p4ss#word", "1234#word"])
 def test_a_password_that_was_not_quoted_is_no_url_and_never_shown(password):
-    with pytest.raises(InvalidDestination, match="url is no Redis URL") as caught:
+    with pytest.raises(InvalidDestination, match="url is not a Redis URL") as caught:
         RedisStreams("there", url=f"redis://user:{password}@host:6379/0")
     assert password[:4] not in str(caught.value)
     assert caught.value.__cause__ is None

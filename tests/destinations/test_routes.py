@@ -64,20 +64,20 @@ def test_public_and_internal_events_go_only_where_a_route_names_them(type):
         ({"match": "order.*", "to": 5}, "A route goes to 5; name the alias of a destination, or a list of them."),
         ({"match": "order.*", "to": None}, "A route goes to None; name the alias"),
         ({"match": "order.*", "to": {"bus": 1}}, "A route goes to {'bus': 1}; name the alias"),
-        ({"match": "order.*", "to": [["bus"]]}, r"A route goes to \['bus'\], which is no destination"),
-        ({"match": "order.*", "to": []}, "A route leads nowhere"),
+        ({"match": "order.*", "to": [["bus"]]}, r"A route goes to \['bus'\], which is not a destination"),
+        ({"match": "order.*", "to": []}, "A route has no destination"),
         (
             {"match": {"evnt_type": ["order.paid"]}, "to": "bus"},
-            "'evnt_type', which no event has; did you mean 'event_type'?",
+            "'evnt_type', which is not a field of the envelope; did you mean 'event_type'?",
         ),
         (
             {"match": {"whatever": {"a": [1]}}, "to": "bus"},
             "'whatever', .*; known are event_id, event_type, .*, metadata",
         ),
-        ({"match": {"detail.a": [1]}, "to": "bus"}, "'detail', which no event has"),
+        ({"match": {"detail.a": [1]}, "to": "bus"}, "'detail', which is not a field of the envelope"),
         ({"match": {"data": {"a": [1]}, "$or": [{"producer": ["x"]}, {"prodcer": ["x"]}]}, "to": "bus"}, "'prodcer'"),
-        ({"match": {"event_type": {"prefix": ["order."]}}, "to": "bus"}, "below 'event_type', which holds one value"),
-        ({"match": {"event_type.prefix": ["order."]}, "to": "bus"}, "below 'event_type', which holds one value"),
+        ({"match": {"event_type": {"prefix": ["order."]}}, "to": "bus"}, "below 'event_type', which is a single value"),
+        ({"match": {"event_type.prefix": ["order."]}, "to": "bus"}, "below 'event_type', which is a single value"),
     ],
 )
 def test_a_route_that_cannot_be_meant_is_refused(route, message):
@@ -100,7 +100,7 @@ def test_a_pattern_that_is_none_is_refused_with_its_place():
 
 def test_a_route_says_what_decides():
     assert read_route({"match": "order.paid", "to": "bus"}, ALIASES).why("order.paid") == "its type"
-    assert read_route({"match": "order.*", "to": "bus"}, ALIASES).why("order.paid") == "its type is like 'order.*'"
+    assert read_route({"match": "order.*", "to": "bus"}, ALIASES).why("order.paid") == "its type matches 'order.*'"
     assert "pattern" in read_route({"match": {"event_type": ["order.paid"]}, "to": "bus"}, ALIASES).why("order.paid")
 
 

@@ -6,9 +6,9 @@ from hashlib import sha256
 import pytest
 
 import duebox
+from duebox.destinations.aws import SQS, SQSFifo, as_group
 from duebox.destinations.envelope import ordering_key
-from duebox.destinations.sqs import SQS, SQSFifo, as_group
-from duebox.destinations.subscription import read_entry
+from duebox.destinations.registry import read_entry
 from duebox.exceptions import InvalidDestination, Refused, Throttled, TooLarge, Undelivered
 from duebox.models import Attempt, Delivery
 from tests.destinations.conformance import a_fact
@@ -179,7 +179,7 @@ def test_when_a_call_fails_nothing_of_its_groups_overtakes_it(fifo_stage, fifo):
 
 
 def test_a_fifo_queue_is_served_in_order_without_being_asked():
-    entry = {"BACKEND": "duebox.destinations.sqs.SQSFifo", "OPTIONS": {"queue_url": "https://x/q.fifo"}}
+    entry = {"BACKEND": "duebox.destinations.aws.SQSFifo", "OPTIONS": {"queue_url": "https://x/q.fifo"}}
     assert read_entry("queue", entry, ())[0].ordered
     assert not read_entry("queue", {**entry, "ORDERED": False}, ())[0].ordered
 

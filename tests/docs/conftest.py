@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 from django.db import connection
 
-from duebox import plans, sweeps
-from duebox.auditing import policy
-from duebox.periodic import by_name as periodic_functions
+from duebox.audit_log import policy
+from duebox.schedules import plans, sweeps
+from duebox.schedules.periodic import by_name as periodic_functions
 from tests.docs import clinic, shop
 
 APPS = {"shop": shop, "clinic": clinic}

@@ -9,6 +9,7 @@ class Order(models.Model):
     number = models.TextField(default="A-1")
     total = models.DecimalField(max_digits=10, decimal_places=2, default="99.50")
     status = models.TextField(default="open")
+    open_parts = models.IntegerField(default=0)
 
     class Meta:
         app_label = "shop"

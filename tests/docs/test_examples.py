@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 from django.db import transaction
 
-from duebox import subscribers
+from duebox.events import subscribers
 from duebox.testing import travel
 from tests.docs.pages import REFERENCE, Block, blocks, name_of, pages
 

@@ -12,14 +12,15 @@ from django.apps import apps
 from django.core.management.base import CommandParser
 
 import duebox
-from duebox import auditing, checks, embedded, exceptions, fields, signals, sweeps, testing, when
+from duebox import audit_log, checks, embedded, exceptions, fields, signals, testing, when
+from duebox.cli.output import Group
 from duebox.conf import NAMES, Settings
-from duebox.entrypoints.verbs import Group
 from duebox.management.commands import publish_events
 from duebox.management.commands.duebox import GROUPS, RUNNING
+from duebox.schedules import sweeps
 from tests.docs.pages import REFERENCE, ROOT, name_of, pages
 
-MODELS = list(apps.get_app_config("duebox").get_models())
+MODELS = [model for model in apps.get_app_config("duebox").get_models() if not model._meta.proxy]
 
 
 def reference(name: str) -> str:
@@ -70,7 +71,7 @@ def test_every_command_is_explained_with_all_its_options(name):
 
 
 def test_no_command_is_explained_that_does_not_exist():
-    titles = re.findall(r"^#+ `duebox ([\w ]+)`$", reference("commands"), flags=re.MULTILINE)
+    titles = re.findall(r"^#+ `duebox ([\w -]+)`$", reference("commands"), flags=re.MULTILINE)
     assert set(titles) == {*COMMANDS, *GROUPS}
 
 
@@ -89,7 +90,7 @@ def test_the_publish_events_command_is_explained_with_all_its_options():
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.db_table)
 def test_every_column_index_and_constraint_of_a_table_is_explained(model):
     text = section(reference("tables"), model._meta.db_table)
-    names = [field.column for field in model._meta.get_fields() if field.column]  # a composite key has none
+    names = [field.column for field in model._meta.concrete_fields if field.column]  # a composite key has none
     names += [index.name for index in model._meta.indexes]
     names += [constraint.name for constraint in model._meta.constraints]
     assert [name for name in names if f"`{name}`" not in text] == []
@@ -111,9 +112,9 @@ def test_every_field_for_time_zones_is_explained():
     assert [name for name in own if not name.startswith("_") and f"`{name}" not in text] == []
 
 
-@pytest.mark.parametrize("name", auditing.__all__)
+@pytest.mark.parametrize("name", audit_log.__all__)
 def test_every_name_of_the_audit_log_is_explained(name):
-    assert re.search(rf"`(duebox\.auditing\.)?{name}\b", reference("api"))
+    assert re.search(rf"`(duebox\.audit_log\.)?{name}\b", reference("api"))
 
 
 def test_every_name_of_the_embedded_database_is_explained():
@@ -127,8 +128,8 @@ def test_every_name_of_the_embedded_database_is_explained():
 
 FUNCTIONS = (
     duebox.emit, duebox.emit_many, duebox.on, duebox.schedule, duebox.reschedule, duebox.cancel, duebox.pause,
-    duebox.resume, duebox.restore, duebox.upcoming, duebox.upcoming_of, duebox.periodic, duebox.atomically,
-    duebox.audit, testing.drain, testing.assert_emitted, testing.travel,
+    duebox.resume, duebox.restore, duebox.upcoming, duebox.upcoming_of, duebox.upcoming_schedules, duebox.periodic,
+    duebox.atomically, duebox.audit, testing.drain, testing.assert_emitted, testing.travel,
 )  # fmt: skip
 
 
@@ -136,7 +137,8 @@ FUNCTIONS = (
 def test_every_parameter_of_the_public_functions_is_explained(function):
     room = "duebox.testing" if function.__name__ in testing.__all__ else "duebox"
     text = section(reference("api"), f"{room}.{function.__name__}")
-    assert [name for name in inspect.signature(function).parameters if f"`{name}`" not in text] == []
+    names = [name for name in inspect.signature(function).parameters if not name.startswith("_")]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 CLASSES = {
@@ -225,7 +227,7 @@ def told(page: Path) -> list[tuple[str, set[str]]]:
 
 def named(line: str) -> str:
     """The command that a line begins with, or what stands in its place."""
-    words = re.match(r"\w*(?: \w+)?", line)[0].split()
+    words = re.match(r"\w*(?: [\w-]+)?", line)[0].split()
     return " ".join(words) if " ".join(words) in COMMANDS else words[0]
 
 

@@ -24,14 +24,16 @@ PERSONAL = {"name", "email", "phone", "founder", "address", "doctor"}
 QUESTION = """
 import django, json
 django.setup()
-from duebox.contracts import declared, files
+from duebox.contracts import declared
+from duebox.contracts import schema_files
 kinds = [
     {"key": [kind.name, kind.version], "schema": kind.schema, "aggregate": kind.aggregate, "owner": kind.owner,
      "purpose": kind.purpose, "public": sorted(kind.public), "upcast": kind.upcast is not None, "origin": kind.origin}
     for kind in declared()
 ]
-wrong = [[each.path.name, each.what] for each in files.differences(files.folder(), declared())]
-print(json.dumps({"kinds": kinds, "wrong": wrong, "files": [list(key) for key in files.read(files.folder())]}))
+wrong = [[each.path.name, each.what] for each in schema_files.differences(schema_files.folder(), declared())]
+found = [list(key) for key in schema_files.read(schema_files.folder())]
+print(json.dumps({"kinds": kinds, "wrong": wrong, "files": found}))
 """
 
 

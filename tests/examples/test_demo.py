@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def demo(folder: Path, seconds: int, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = ["examples.clinic.demo", "--seconds", str(seconds), "--folder", str(folder), *options]
+    command = ["examples.clinic.demo", "--terminal", "--seconds", str(seconds), "--folder", str(folder), *options]
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", *command],
         cwd=REPOSITORY,
@@ -41,7 +41,7 @@ def demo(folder: Path, seconds: int, *options: str) -> Iterator[subprocess.Popen
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=40)
+        process.communicate(timeout=120)
 
 
 def until(process: subprocess.Popen[str], word: str) -> str:
@@ -164,7 +164,7 @@ def test_a_signal_ends_the_time_lapse_in_order(folder):
         until(process, "reminder   Ada")
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=40)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "nothing due is left" in output
     assert "From here on" not in output
@@ -177,7 +177,7 @@ def test_a_delivery_that_never_happened_fails_the_demo_which_ends_in_order(folde
         children = psutil.Process(process.pid).children(recursive=True)
         forget_the_first_delivery(folder)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=40)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert counted(output, "lost") == 1
     assert "WRONG: 1 deliveries never reached their handler" in output
@@ -189,7 +189,7 @@ def test_a_worker_that_crashes_fails_the_demo_and_is_named(folder):
     with demo(folder, 0, "--lapse", "0") as process:
         until(process, "mail.invitation")
         child(process, "duebox").kill()
-        output, _ = process.communicate(timeout=40)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "The worker ended with code -9" in output
     assert not (folder / "postgres" / "postmaster.pid").exists()

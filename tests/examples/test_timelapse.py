@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from examples.clinic.timelapse import SharedClock, TimeLapse, patience, read
+from examples.clinic.timelapse import SharedClock, TimeLapse, patience, read, set_clock
 
 START = datetime(2026, 3, 28, tzinfo=UTC)
 WAITING = TimeLapse(start=START, end=START + timedelta(days=8), speed=86400.0)
@@ -28,6 +28,17 @@ def test_it_survives_the_file(tmp_path):
     running = replace(WAITING, since=12.5)
     running.write(path)
     assert read(path) == running
+
+
+def test_a_clock_that_was_set_goes_on_at_its_usual_pace(tmp_path, monkeypatch):
+    path = tmp_path / "clock.json"
+    set_clock(path, START)
+    shared = SharedClock(path)
+    assert timedelta(0) <= shared.now() - START < timedelta(seconds=5)
+    set_clock(path, START + timedelta(days=1))
+    assert timedelta(days=1) <= shared.now() - START < timedelta(days=1, seconds=5)
+    monkeypatch.setenv("CLINIC_TIME_LAPSE", str(path))
+    assert patience() is None
 
 
 def test_reminders_may_be_late_only_in_a_time_lapse(tmp_path, monkeypatch):

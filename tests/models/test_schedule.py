@@ -8,11 +8,12 @@ import pytest
 from django.db import connection
 
 import duebox
-from duebox.firing import fire_due
+from duebox import deliveries
 from duebox.models import Delivery, Event, Schedule
+from duebox.schedules.fire import fire_due
 from duebox.testing import drain, travel
 from duebox.when import CatchUp, daily
-from tests.support import a_lease, claims_of
+from tests.support import a_lease, analyze, claims_of
 
 pytestmark = pytest.mark.django_db
 
@@ -107,6 +108,43 @@ def test_one_handler_that_failed_tells_more_than_another_that_is_still_to_run(on
     assert state() == ("failed", "failed")
     Delivery.objects.filter(status="dead").delete()
     assert state() == ("processing", "processing")
+
+
+def test_one_whose_dead_letter_was_discarded_is_completed(once, handler, trip):
+    handler["error"] = duebox.Permanent("never")
+    trip.by(HOUR)
+    drain(raises=False)
+    deliveries.discard(state="dead", reason="not needed any more")
+    assert (state(), listed()) == (("completed", "completed"), {"completed": ["it"]})
+
+
+def test_earlier_occurrences_that_died_are_found_by_their_events(each_day, handler, trip):
+    handler["error"] = duebox.Permanent("never")
+    trip.run(2 * DAY, raises=False)
+    handler.clear()
+    trip.run(DAY)
+    assert state() == ("scheduled", "completed")
+    died = Event.objects.dead().filter(metadata__schedule__key="it").order_by("id")
+    assert [event.metadata["schedule"]["due"][:10] for event in died] == ["2026-06-01", "2026-06-02"]
+
+
+@pytest.mark.parametrize("each", sorted(STATES))
+def test_in_state_finds_what_with_state_says(each, handler, trip):
+    duebox.schedule("bell.rung", at=NOON + HOUR, key="failed")
+    handler["error"] = duebox.Permanent("never")
+    trip.by(HOUR)
+    drain(raises=False)
+    handler["error"] = ValueError("once more")
+    duebox.schedule("bell.rung", at=NOON + 2 * HOUR, key="processing")
+    duebox.schedule("gong.struck", at=NOON + 2 * HOUR, key="completed")
+    trip.by(HOUR)
+    drain(raises=False)
+    for key in ("scheduled", "paused", "cancelled"):
+        duebox.schedule("bell.rung", repeat=daily("13:00"), zone="UTC", key=key)
+    duebox.pause("paused")
+    duebox.cancel("cancelled")
+    assert [(row.key, row.state) for row in Schedule.objects.in_state(each)] == [(each, each)]
+    assert Schedule.objects.in_state(*STATES).count() == len(STATES)
 
 
 def test_what_nobody_handles_is_completed_when_it_has_fired(once, trip):
@@ -227,6 +265,7 @@ def test_another_database_has_its_own_states(handler, trip):
     assert not Schedule.objects.failed().exists()
 
 
+@pytest.mark.large
 def test_states_are_found_with_one_query_by_indexes_however_many_there_are(django_assert_num_queries):
     with connection.cursor() as cursor:
         cursor.execute(
@@ -244,7 +283,7 @@ def test_states_are_found_with_one_query_by_indexes_however_many_there_are(djang
             "SELECT id, 'it', CASE WHEN idempotency_key LIKE '%000/x' THEN 'dead' ELSE 'pending' END "
             "FROM duebox_event WHERE idempotency_key LIKE '%0/x'"
         )
-        cursor.execute("ANALYZE duebox_event, duebox_schedule, duebox_delivery")
+        analyze("duebox_event", "duebox_schedule", "duebox_delivery")
     with django_assert_num_queries(1):
         assert {row.state for row in Schedule.objects.with_state().order_by("key")[:50]} <= STATES
     page, failed = Schedule.objects.with_state().order_by("id")[:50], Schedule.objects.failed()

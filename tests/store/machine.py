@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import duebox
+from duebox.events.outcomes import Dead, Discard, Outcome, Retried, Snooze
 from duebox.models import Attempt, Delivery, Event, Worker
-from duebox.outcome import Dead, Discard, Outcome, Retried, Snooze
 from duebox.store import leases, operations
 from duebox.store.deliveries import Claim, claim, promote, settle
 from tests.support import a_lease, ended, expire
@@ -68,9 +68,9 @@ class Deliveries(RuleBasedStateMachine):
         alive = leases.renew("default", self.leases[who], 60)
         if not alive and stubborn:
             self.leases[who], alive = a_lease(), True
-        claims, parked = claim("default", self.leases[who], list(SUBSCRIBERS), limit, now=self.now)
-        promote("default", parked)
-        assert alive or not (claims or parked)
+        claims, waiting = claim("default", self.leases[who], list(SUBSCRIBERS), limit, now=self.now)
+        promote("default", waiting)
+        assert alive or not (claims or waiting)
         assert all(each.due <= self.now.timestamp() for each in claims)
         self.hands[who] += claims
 

@@ -9,8 +9,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 import duebox
+from duebox.events.outcomes import Dead, Discard, Retried, Snooze
 from duebox.models import Attempt, Delivery
-from duebox.outcome import Dead, Discard, Retried, Snooze
 from duebox.store.deliveries import claim, release, seconds_to_next, settle
 from tests.support import a_lease, claims_of, ended, expire
 

@@ -13,9 +13,8 @@ from django.utils import timezone
 import duebox
 from duebox.models import Attempt, Delivery, Worker
 from duebox.store import leases
-from duebox.store.database_clock import database_time
 from duebox.store.deliveries import promote, settle
-from duebox.store.statements import statement
+from duebox.store.run_sql import database_time, statement
 from tests.support import a_lease, claims_of, connection_params, ended, eventually, expire
 
 pytestmark = pytest.mark.django_db
@@ -134,7 +133,7 @@ def test_only_the_announced_delivery_takes_the_last_step_to_the_dead_letters(it,
     assert (row.status, row.rescues, row.lease) == ("dead", 3, None)
     told = Attempt.objects.filter(delivery_id=poison).latest("id")
     assert told.outcome == "dead"
-    assert told.note == "Workers were lost 3 times while running it; it may be what kills them."
+    assert told.note == "Workers were lost 3 times while running it; it may be the cause."
     assert any(record.levelno == logging.ERROR and f"delivery={poison}" in record.message for record in caplog.records)
 
 
@@ -144,7 +143,7 @@ def test_a_suspect_that_is_retried_is_a_suspect_no_more(it):
     lease = a_lease()
     (mine,) = claims_of(lease, "it")
     assert mine.rescues == 1
-    settle("default", lease, [ended(mine, duebox.outcome.Retried(0, ValueError()))])
+    settle("default", lease, [ended(mine, duebox.events.outcomes.Retried(0, ValueError()))])
     assert Delivery.objects.get().rescues == 0
 
 

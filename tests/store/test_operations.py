@@ -10,16 +10,16 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 import duebox
+from duebox.dead_letters.fingerprint import WORKER_LOST
 from duebox.exceptions import Refused
-from duebox.fingerprint import WORKER_LOST
 from duebox.models import Attempt, Delivery, Event, WebhookEndpoint
-from duebox.store import leases, operations, streams
+from duebox.store import deliveries, leases, operations
 from duebox.store.deliveries import settle
-from duebox.store.pace import Pace
-from duebox.store.statements import statement
+from duebox.store.operations import Pace
+from duebox.store.run_sql import statement
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
-from tests.support import a_lease, claims_of, ended, eventually, expire
+from tests.support import a_lease, analyze, claims_of, ended, eventually, expire
 
 pytestmark = pytest.mark.django_db
 
@@ -216,15 +216,16 @@ def test_groups_can_be_filtered_and_the_largest_come_first(crowd):
     assert operations.groups("default", parked=True) == []
 
 
+@pytest.mark.large
 def test_a_grouping_reads_neither_the_whole_history_nor_the_rows_that_live(crowd, on):
     on("a.many", name="lazy")(lambda event: None)
     facts = duebox.emit_many(duebox.NewEvent(type="a.many") for _ in range(3000))
     past = {"delivery_id": 0, "subscriber": "it", "number": 1, "outcome": "delivered", "due_at": timezone.now()}
     Attempt.objects.bulk_create(Attempt(event_id=fact.id, **past) for fact in facts)
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE duebox_delivery, duebox_event, duebox_attempt")
+        analyze("duebox_delivery", "duebox_event", "duebox_attempt")
         sql = statement("delivery_groups")
-        nothing = dict.fromkeys(("type", "subscriber", "organization", "fingerprint", "since", "group"))
+        nothing = dict.fromkeys(("type", "subscriber", "organization", "fingerprint", "since", "group", "newest"))
         cursor.execute(f"EXPLAIN {sql}", {**nothing, "status": "dead", "limit": 50})
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert "duebox_delivery_list_dead" in plan
@@ -333,13 +334,13 @@ def test_blocked_streams_are_listed_with_their_head_and_the_reason(line, on):
     duebox.emit_many(duebox.NewEvent(type="line.slept", about=("line", 2)) for _ in range(2))
     duebox.emit("line.slept", about=("line", 3))  # nobody waits behind it
     drain()
-    snoozed, dead_one = sorted(streams.blocked("default"), key=lambda each: each.why, reverse=True)
+    snoozed, dead_one = sorted(deliveries.blocked("default"), key=lambda each: each.why, reverse=True)
     assert (dead_one.subscriber, dead_one.stream, dead_one.why, dead_one.waiting) == ("ordered", "line:1", "dead", 2)
     assert dead_one.head == Delivery.objects.dead().get().id
     assert dead_one.since == Delivery.objects.dead().get().died_at
     assert (snoozed.stream, snoozed.why, snoozed.waiting) == ("line:2", "snoozed", 1)
     assert snoozed.as_dict()["until"] == snoozed.due_at.isoformat()
-    assert [each.stream for each in streams.blocked("default", subscriber="sleepy")] == ["line:2"]
+    assert [each.stream for each in deliveries.blocked("default", subscriber="sleepy")] == ["line:2"]
 
 
 def test_a_delivery_that_kills_workers_has_a_fingerprint_of_its_own(on):
@@ -464,14 +465,14 @@ def test_a_discarded_delivery_in_the_middle_of_a_stream_does_not_stop_it(line):
 
 
 @pytest.mark.parametrize("state", ["due", "scheduled", "dead", "parked"])
+@pytest.mark.large
 def test_a_page_of_a_state_is_read_from_an_index(crowd, on, state):
     """However many deliveries there are in other states."""
     on("a.many", name="lazy")(lambda event: None)
     duebox.emit_many(duebox.NewEvent(type="a.many") for _ in range(3000))
     later = Delivery.objects.filter(subscriber="lazy").order_by("id").values_list("id", flat=True)
     Delivery.objects.filter(id__in=list(later[100:])).update(due_at=timezone.now() + timedelta(days=1))
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE duebox_delivery")
+    analyze("duebox_delivery")
     with CaptureQueriesContext(connection) as caught:
         operations.find("default", states=[state], limit=20)
     reading = [each["sql"] for each in caught if 'FROM "duebox_delivery"' in each["sql"]]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import duebox
+from duebox.events.outcomes import Dead, Outcome
 from duebox.exceptions import InvalidReplay
 from duebox.models import Attempt, Delivery, Event
-from duebox.outcome import Dead, Outcome
 from duebox.store import operations, replay
 from duebox.store.deliveries import claim, promote, settle
-from duebox.store.pace import Pace
+from duebox.store.operations import Pace
 from tests.support import a_lease, ended, examples
 
 SUBSCRIBERS = ("plain", "blocking")
@@ -54,8 +54,8 @@ class Letters(RuleBasedStateMachine):
 
     @rule(lives=st.lists(st.booleans(), min_size=1, max_size=6))
     def work(self, lives: list[bool]) -> None:
-        claims, parked = claim("default", self.lease, list(SUBSCRIBERS), len(lives), now=self.now)
-        promote("default", parked)
+        claims, waiting = claim("default", self.lease, list(SUBSCRIBERS), len(lives), now=self.now)
+        promote("default", waiting)
         for mine, well in zip(claims, lives, strict=False):
             outcome: Outcome = None if well else Dead(ValueError("no luck"))
             assert settle("default", self.lease, [ended(mine, outcome)], now=self.now) == set()

@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 import duebox
+from duebox.events.outcomes import Dead, Retried, Snooze
 from duebox.models import Delivery
-from duebox.outcome import Dead, Retried, Snooze
 from duebox.store import operations
 from duebox.store.deliveries import claim, promote, settle
 from tests.support import a_lease, claims_of, ended
@@ -39,16 +39,16 @@ def finish(lease, mine, outcome=None):
 
 def claim_and_promote(lease, **options):
     """As the worker does it: whatever a claim had to park may have become a head meanwhile."""
-    claims, parked = claim("default", lease, ["it"], options.pop("limit", 100), **options)
-    promote("default", parked)
+    claims, waiting = claim("default", lease, ["it"], options.pop("limit", 100), **options)
+    promote("default", waiting)
     return claims
 
 
 def test_only_the_heads_of_the_streams_are_claimed(it):
     emit("x", "x", "y", "x", "y")
-    claims, parked = claim("default", a_lease(), ["it"], 100)
+    claims, waiting = claim("default", a_lease(), ["it"], 100)
     assert numbers(claims) == [("x", 0), ("y", 2)]
-    assert parked == {("it", "account:x"): 2, ("it", "account:y"): 1}
+    assert waiting == {("it", "account:x"): 2, ("it", "account:y"): 1}
     assert Delivery.objects.blocked().count() == 3
 
 

@@ -13,13 +13,12 @@ from django.db import connections
 from django.utils import timezone
 
 import duebox
+from duebox.events.identities import uuid7
 from duebox.exceptions import InvalidReplay
-from duebox.ids import uuid7
 from duebox.models import Attempt, Delivery, Event, WebhookEndpoint
-from duebox.store import handed_over, operations, replay
-from duebox.store.handed_over import Sent
+from duebox.store import destinations, operations, replay
+from duebox.store.destinations import Sent, disable, fan_out
 from duebox.store.replay import Manner
-from duebox.store.webhooks import disable, fan_out
 from duebox.testing import drain
 from tests.app.outside import Post
 
@@ -96,11 +95,11 @@ def test_one_event_is_sent_again_under_its_own_id(seen):
 def test_what_a_task_reported_of_the_delivery_before_does_not_count_for_a_new_one(bus):
     fact = duebox.emit("order.paid", {"total": 5})
     drain()
-    handed_over.note("default", "to:bus", [Sent(str(fact.id), str(fact.id), "shop.pay")], 60)
-    handed_over.end("default", str(fact.id), "shop.pay")
-    assert handed_over.look("default", "to:bus", [str(fact.id)])
+    destinations.note("default", "to:bus", [Sent(str(fact.id), str(fact.id), "shop.pay")], 60)
+    destinations.end("default", str(fact.id), "shop.pay")
+    assert destinations.look("default", "to:bus", [str(fact.id)])
     replay.resend(fact.id, to="to:bus", manner=Manner(by="Ann"))
-    assert not handed_over.look("default", "to:bus", [str(fact.id)])
+    assert not destinations.look("default", "to:bus", [str(fact.id)])
 
 
 def test_an_event_that_is_still_open_is_not_sent_twice(on):
@@ -126,7 +125,7 @@ def test_an_event_goes_to_nobody_who_does_not_take_it_and_never_did(seen, on):
 def test_what_it_got_before_it_may_get_again_whatever_its_pattern_is_now(seen, on):
     fact = paid()
     drain()
-    duebox.subscribers.remove("shop.mirror")
+    duebox.events.subscribers.remove("shop.mirror")
     on("invoice.*", name="shop.mirror")(seen.append)
     replay.resend(fact.id, to="shop.mirror")
     assert due("shop.mirror") == [fact.id]
@@ -163,7 +162,7 @@ def test_a_new_handler_gets_what_it_has_missed_and_nothing_twice(seen, on, since
 def test_what_was_delivered_under_an_older_name_is_not_missing(seen, on, since):
     paid()
     drain()
-    duebox.subscribers.remove("shop.mirror")
+    duebox.events.subscribers.remove("shop.mirror")
     on("order.*", name="shop.twin", aliases=["shop.mirror"])(seen.append)
     assert replay.missing(to="shop.twin", since=since).added == 0
 
@@ -344,11 +343,11 @@ def test_an_event_that_is_not_public_is_refused_with_its_public_twin(hooks):
     endpoint = hooks("7")
     twin = Event.objects.get(type="public.order.paid")
     for name in (f"to:hooks/{endpoint.pk}", "fan-out:hooks"):
-        said = f"send the public twin of order.paid: manage.py duebox events replay resend {twin.id} --to {name}"
+        said = f"send the public event of order.paid: manage.py duebox events replay resend {twin.id} --to {name}"
         with pytest.raises(InvalidReplay, match=f"{name}' takes public events only; {said}$"):
             replay.resend(fact.id, to=name)
         with pytest.raises(
-            InvalidReplay, match=f"{name}' takes public events only, and order.shipped has no public twin"
+            InvalidReplay, match=f"{name}' takes public events only, and order.shipped has no public event"
         ):
             replay.resend(secret.id, to=name)
     replay.resend(twin.id, to=f"to:hooks/{endpoint.pk}")

@@ -9,14 +9,14 @@ from django.db import IntegrityError, connection, connections, transaction
 
 import duebox
 from duebox import clock
-from duebox.fact import FactRow
+from duebox.events.fact import FactRow
 from duebox.models import Delivery, Event, Schedule, ScheduleLog
 from duebox.store import leases, schedules
 from duebox.store.deliveries import seconds_to_next
 from duebox.store.schedules import NextStep, Route, ScheduleRow, TrailLine
 from duebox.testing import travel
 from duebox.when import daily
-from tests.support import a_lease, expire
+from tests.support import a_lease, analyze, expire
 
 pytestmark = pytest.mark.django_db
 
@@ -224,7 +224,7 @@ def test_facts_and_deliveries_are_stored_and_the_schedules_go_on():
     steps = [a_step(a, fired="x"), a_step(b, status="scheduled", due_at=NOON + HOUR, fired="y")]
     facts = [(a.id, a_fact(ONE, "a/x")), (b.id, a_fact(TWO, "b/y"))]
     routes = [Route(TWO, "it", None, False), Route(TWO, "ordered", "bell:1", False)]
-    found = schedules.fire("default", steps, facts, routes, now=NOON)
+    found = schedules.fire("default", steps, facts, routes, now=NOON).deliveries
     assert sorted((one.event, one.subscriber, one.lease) for one in found if one.subscriber) == [
         (TWO, "it", None), (TWO, "ordered", None),
     ]  # fmt: skip
@@ -244,7 +244,7 @@ def test_of_a_schedule_that_was_changed_meanwhile_nothing_fires():
     schedules.write("default", [a_row("a", due_at=NOON + HOUR)])
     facts = [(a.id, a_fact(ONE, "a/x")), (b.id, a_fact(TWO, "b/x"))]
     routes = [Route(ONE, "it", None, False), Route(TWO, "it", None, False)]
-    found = schedules.fire("default", [a_step(a), a_step(b)], facts, routes)
+    found = schedules.fire("default", [a_step(a), a_step(b)], facts, routes).deliveries
     assert [one.event for one in found] == [TWO]
     assert [str(event.id) for event in Event.objects.all()] == [TWO]
     assert [str(one.event_id) for one in Delivery.objects.all()] == [TWO]
@@ -256,7 +256,8 @@ def test_what_is_not_scheduled_any_more_does_not_fire_whatever_its_revision(stat
     schedules.write("default", [a_row()])
     row = stored()
     Schedule.objects.update(status=status, due_at=None)
-    assert schedules.fire("default", [a_step(row)], [(row.id, a_fact(ONE, "x"))], [Route(ONE, "it", None, False)]) == []
+    found = schedules.fire("default", [a_step(row)], [(row.id, a_fact(ONE, "x"))], [Route(ONE, "it", None, False)])
+    assert found == ([], {row.id})
     assert (Event.objects.count(), Delivery.objects.count(), stored().status) == (0, 0, status)
 
 
@@ -267,7 +268,7 @@ def test_an_occurrence_whose_event_exists_fires_no_second_one_but_goes_on():
     found = schedules.fire(
         "default", [a_step(row, fired="x")], [(row.id, a_fact(ONE, "it/x"))], [Route(ONE, "it", None, False)]
     )
-    assert found == []
+    assert found == ([], set())
     assert (Event.objects.count(), Delivery.objects.count(), stored().status) == (1, 0, "completed")
 
 
@@ -284,7 +285,7 @@ def test_deliveries_for_the_worker_that_fires_are_born_under_its_lease():
     schedules.write("default", [a_row()])
     row, lease = stored(), a_lease()
     routes = [Route(ONE, "mine", None, True), Route(ONE, "theirs", None, False)]
-    found = schedules.fire("default", [a_step(row)], [(row.id, a_fact())], routes, lease=lease, now=NOON)
+    found = schedules.fire("default", [a_step(row)], [(row.id, a_fact())], routes, lease=lease, now=NOON).deliveries
     assert {one.subscriber: (one.lease, one.due) for one in found} == {
         "mine": (lease, NOON.timestamp()), "theirs": (None, NOON.timestamp()),
     }  # fmt: skip
@@ -295,7 +296,7 @@ def test_a_worker_whose_lease_ran_out_fires_but_owns_nothing():
     schedules.write("default", [a_row()])
     row, lease = stored(), a_lease()
     expire(lease)
-    [one] = schedules.fire(
+    [one], _ = schedules.fire(
         "default", [a_step(row)], [(row.id, a_fact())], [Route(ONE, "mine", None, True)], lease=lease
     )
     assert one.lease is None
@@ -428,7 +429,7 @@ def test_the_search_for_what_is_due_does_not_look_at_what_is_not():
     row = a_row()
     schedules.write("default", [row._replace(key=f"{n}", due_at=NOON + (n + 1) * HOUR) for n in range(3000)])
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE duebox_schedule")
+        analyze("duebox_schedule")
         cursor.execute(
             "EXPLAIN SELECT id FROM duebox_schedule WHERE status = 'scheduled' AND due_at <= %s "
             "ORDER BY due_at, id LIMIT 100 FOR UPDATE SKIP LOCKED",

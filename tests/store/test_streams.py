@@ -9,10 +9,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from duebox.ids import uuid7
+from duebox.events.identities import uuid7
 from duebox.models import Delivery
-from duebox.store import streams
-from duebox.store.statements import statement
+from duebox.store import deliveries
+from duebox.store.run_sql import statement
+from tests.support import analyze
 
 pytestmark = pytest.mark.django_db
 
@@ -49,8 +50,7 @@ def crowded():
     retrying = stand("order:2", "pending", attempt=1, due_at=later(minutes=5))
     for stream in ("order:1", "order:2"):
         crowd(stream)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE duebox_delivery")
+    analyze("duebox_delivery")
     return dead, retrying
 
 
@@ -64,33 +64,35 @@ def rows_read(plan):
 
 
 @pytest.mark.parametrize("subscriber", [None, "shop.mirror"])
+@pytest.mark.large
 def test_a_crowd_behind_two_heads_is_not_looked_at_one_by_one(crowded, subscriber):
     with connection.cursor() as cursor:
         sql = statement("dead_streams")
-        params = {"subscriber": subscriber, "limit": 50, "look": 1000, "most": streams.COUNTED + 1, "now": None}
+        params = {"subscriber": subscriber, "limit": 50, "look": 1000, "most": deliveries.COUNTED + 1, "now": None}
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params)
         found = cursor.fetchone()[0]
     plan = json.loads(found) if isinstance(found, str) else found
-    assert rows_read(plan[0]["Plan"]) < 3 * streams.COUNTED
+    assert rows_read(plan[0]["Plan"]) < 3 * deliveries.COUNTED
 
 
+@pytest.mark.large
 def test_how_many_stand_behind_is_counted_up_to_a_limit(crowded):
     dead, retrying = crowded
-    found = streams.blocked("default")
+    found = deliveries.blocked("default")
     assert [(each.stream, each.head, each.why) for each in found] == [
         ("order:1", dead.id, "dead"),
         ("order:2", retrying.id, "retrying"),
     ]
-    assert [(each.waiting, each.more_wait) for each in found] == [(streams.COUNTED, True)] * 2
-    assert found[0].as_dict()["waiting"] == streams.COUNTED
+    assert [(each.waiting, each.more_wait) for each in found] == [(deliveries.COUNTED, True)] * 2
+    assert found[0].as_dict()["waiting"] == deliveries.COUNTED
     assert found[0].as_dict()["more_wait"] is True
 
 
 def test_up_to_the_limit_the_number_is_exact():
     stand("order:1", "dead", died_at=timezone.now())
-    stand("order:1", count=streams.COUNTED)
-    [found] = streams.blocked("default")
-    assert (found.waiting, found.more_wait) == (streams.COUNTED, False)
+    stand("order:1", count=deliveries.COUNTED)
+    [found] = deliveries.blocked("default")
+    assert (found.waiting, found.more_wait) == (deliveries.COUNTED, False)
 
 
 def test_what_moves_is_not_listed():
@@ -101,14 +103,14 @@ def test_what_moves_is_not_listed():
         stand(stream)
     stand("alone", "pending", attempt=1, due_at=later(minutes=5))
     stand(None, "dead", died_at=timezone.now())
-    assert streams.blocked("default") == []
+    assert deliveries.blocked("default") == []
 
 
 def test_a_dead_or_parked_head_is_listed_though_nobody_waits_yet():
     stand("order:1", "dead", died_at=timezone.now())
     stand("order:2", "parked", died_at=timezone.now())
     stand("order:2", "pending")  # nobody has looked at it since it came
-    found = streams.blocked("default")
+    found = deliveries.blocked("default")
     assert [(each.stream, each.why, each.waiting) for each in found] == [
         ("order:2", "parked", 1),
         ("order:1", "dead", 0),
@@ -119,15 +121,15 @@ def test_a_dead_one_that_is_not_the_head_blocks_nobody_yet():
     stand("order:1", "pending", lease=7)
     stand("order:1", "dead", died_at=timezone.now())
     stand("order:1")
-    assert streams.blocked("default") == []
+    assert deliveries.blocked("default") == []
 
 
 def test_the_same_stream_of_two_subscribers_is_two():
     for subscriber in ("a", "b", "c"):
         stand("order:1", "pending", subscriber=subscriber, due_at=later(hours=1))
         stand("order:1", subscriber=subscriber)
-    assert [each.subscriber for each in streams.blocked("default")] == ["a", "b", "c"]
-    [only] = streams.blocked("default", subscriber="b")
+    assert [each.subscriber for each in deliveries.blocked("default")] == ["a", "b", "c"]
+    [only] = deliveries.blocked("default", subscriber="b")
     assert (only.subscriber, only.why) == ("b", "snoozed")
 
 
@@ -135,4 +137,4 @@ def test_those_with_the_most_behind_them_come_first_whatever_their_name():
     for count, stream in enumerate(("z", "b", "m", "a"), start=1):
         stand(stream, "dead", died_at=timezone.now())
         stand(stream, count=count)
-    assert [each.stream for each in streams.blocked("default", limit=3)] == ["a", "m", "b"]
+    assert [each.stream for each in deliveries.blocked("default", limit=3)] == ["a", "m", "b"]

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from duebox.intent import Intent
+from duebox.schedules.intent import Intent
 from duebox.when import (
     NonexistentTime,
     Occurrence,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 from duebox.exceptions import InvalidPattern
 
 Case = dict[str, Any]

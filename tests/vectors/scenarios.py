@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from duebox.intent import Intent
+from duebox.schedules.intent import Intent
 from duebox.when import (
     CatchUp,
     Offset,

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from duebox.destinations.webhooks.addresses import is_public, read_address
-from duebox.destinations.webhooks.guard import Guard
-from duebox.destinations.webhooks.hosts import read_host
+from duebox.destinations.webhooks.url_guard import Guard, is_public, read_address, read_host
 from duebox.exceptions import Blocked
 
 Case = dict[str, Any]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from duebox.destinations.webhooks.keys import PRIVATE, SECRET, decoded
-from duebox.destinations.webhooks.signing import sign, signed_headers
-from duebox.destinations.webhooks.verifying import TOLERANCE, verify
+from duebox.destinations.webhooks.signatures import PRIVATE, SECRET, TOLERANCE, decoded, sign, signed_headers, verify
 from duebox.exceptions import InvalidSecret, InvalidSignature
 
 Case = dict[str, Any]

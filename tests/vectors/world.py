@@ -10,10 +10,10 @@ import json
 from datetime import datetime
 from types import SimpleNamespace
 
-from duebox.deciding import decide, next_step
-from duebox.fact import FactRow
-from duebox.intent import Intent, is_superseded, read_intent
-from duebox.planner import Wanted, plan_all, replanned, step
+from duebox.events.fact import FactRow
+from duebox.schedules.fire import decide, next_step
+from duebox.schedules.intent import Intent, is_superseded, read_intent
+from duebox.schedules.planner import Wanted, plan_all, replanned, step
 from duebox.store.schedules import DueSchedule, NextStep, ScheduleRow
 from duebox.when import WhenError
 

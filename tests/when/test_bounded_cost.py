@@ -26,6 +26,7 @@ from duebox.when import (
     upcoming,
     weekly,
 )
+from tests.support import examples
 
 START = datetime(2026, 1, 1)
 A_YEAR_LATER = datetime(2027, 1, 1, 12, tzinfo=UTC)
@@ -191,7 +192,7 @@ def test_a_daily_rule_that_matches_every_28_years_is_answered_soon():
         assert next_after(table, datetime(2032, 3, 1, tzinfo=UTC)).nominal == datetime(2060, 2, 29)
 
 
-@settings(deadline=None, max_examples=40)  # dateutil is slow where little matches
+@settings(deadline=None, max_examples=examples(40))  # dateutil is slow where little matches
 @given(
     freq=st.sampled_from(["DAILY", "WEEKLY"]),
     interval=st.integers(1, 15),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebox.when import Clock, InvalidRule, Timetable, between, cron, local_time, upcoming, zones
+from tests.support import examples
 from tests.when.strategies import zone_and_instant
 
 NEW_YORK = "America/New_York"
@@ -89,7 +90,7 @@ def test_an_expression_that_cannot_work_is_refused(expression, message):
 
 
 @given(zone_and_instant((1980, 2040)), st.sampled_from(["*/20 * * * *", "30 * * * *", "0 */3 * * *"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_elapsed_cron_is_every_instant_whose_local_minute_matches(drawn, expression):
     zone, start = drawn
     start = start.replace(second=0, microsecond=0)

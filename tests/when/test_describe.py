@@ -18,7 +18,7 @@ from duebox.when import (
     rrule,
     weekly,
 )
-from duebox.when.words import joined, ordinal
+from duebox.when.describe import joined, ordinal
 
 START = datetime(2026, 1, 31, 9)
 

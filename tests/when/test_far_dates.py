@@ -137,6 +137,15 @@ def test_a_long_step_that_leads_past_the_end_of_the_calendar_ends_there(rule):
     assert list(upcoming(Timetable(rule=rule, zone="UTC"), datetime(9998, 12, 31, 23, tzinfo=UTC))) == []
 
 
+@pytest.mark.parametrize("rule", [once(datetime(9998, 12, 31, 23, 59)), anniversary("1990-12-31", at="23:59")])
+def test_a_local_time_whose_instant_lies_behind_the_end_of_the_calendar_does_not_occur(rule):
+    table = Timetable(rule=rule, zone="America/St_Johns")
+    last = datetime(9998, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert list(upcoming(table, last)) == []
+    assert next_after(table, last) is None
+    assert next_after(table, datetime(9998, 6, 1, tzinfo=UTC)) is None
+
+
 @given(make=_RULES, zone=_ZONES, after=_ANY_INSTANT, start=st.none() | _ANY_TIME, end=st.none() | _ANY_TIME)
 def test_whatever_the_dates_nothing_but_a_when_error_is_raised(make, zone, after, start, end):
     try:

@@ -28,6 +28,7 @@ from duebox.when import (
     replan,
     upcoming,
 )
+from tests.support import examples
 from tests.when.strategies import folds, gaps, zone_and_local
 
 LONG_AGO = datetime(1900, 1, 1, tzinfo=UTC)
@@ -203,7 +204,7 @@ offsets = st.builds(
 
 
 @given(zone_and_local(), offsets, gaps, folds)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_as_a_rule_it_says_what_the_offset_says(drawn, by, gap, fold):
     zone, anchor = drawn
     table = Timetable(rule=Reminder(anchor, by), zone=zone, gap=gap, fold=fold)

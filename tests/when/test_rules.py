@@ -27,6 +27,7 @@ from duebox.when import (
     upcoming,
     weekly,
 )
+from tests.support import examples
 from tests.when.strategies import dates, several_times, weekdays
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,14 +201,14 @@ def test_the_wrong_kind_of_time_is_refused(wrong):
 
 
 @given(several_times, st.integers(1, 9), dates, st.datetimes(datetime(1940, 1, 1), datetime(2040, 1, 1)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_daily_equals_the_recurrence_rule_that_says_the_same(at, step, since, after):
     ours = daily(at, every=step, since=since)
     assert locals_of(ours, 4, after) == _by_rrule(f"FREQ=DAILY;INTERVAL={step}", at, since, after)
 
 
 @given(weekdays, st.integers(1, 5), dates, st.datetimes(datetime(1940, 1, 1), datetime(2040, 1, 1)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_weekly_equals_the_recurrence_rule_that_says_the_same(days, step, since, after):
     ours = weekly(*days, at="09:00", every=step, since=since)
     text = f"FREQ=WEEKLY;INTERVAL={step};BYDAY={','.join(days)}"
@@ -215,7 +216,7 @@ def test_weekly_equals_the_recurrence_rule_that_says_the_same(days, step, since,
 
 
 @given(st.integers(1, 31), st.integers(1, 5), dates, st.datetimes(datetime(1940, 1, 1), datetime(2040, 1, 1)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_monthly_equals_the_recurrence_rule_that_says_the_same(day, step, since, after):
     ours = monthly(day, at="09:00", every=step, since=since)
     text = f"FREQ=MONTHLY;INTERVAL={step};BYMONTHDAY={day};RSCALE=GREGORIAN;SKIP=BACKWARD"

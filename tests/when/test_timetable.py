@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 
@@ -261,3 +262,25 @@ def test_stored_data_of_another_world_is_refused(data, message):
 def test_a_stored_rule_is_checked_again():
     with pytest.raises(InvalidRule):
         Timetable.from_dict({"rule": {"kind": "cron", "expression": "0 0 31 4 *"}})
+
+
+def test_a_table_for_another_rule_keeps_everything_else():
+    table = Timetable(
+        rule=daily("09:00"), zone="Asia/Tokyo", gap="skip", fold="second", start=datetime(2026, 2, 1),
+        end=datetime(2026, 8, 1), remaining=7, closed="forward", flex=timedelta(minutes=5),
+    )  # fmt: skip
+    assert table.with_rule(weekly("mon", at="10:00")) == replace(table, rule=weekly("mon", at="10:00"))
+    with pytest.raises(InvalidRule):
+        table.with_rule("daily")
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago", "Europe/London"])
+@pytest.mark.parametrize("leap", ["omit", "backward", "forward"])
+def test_the_short_way_to_the_next_anniversary_leads_to_the_same_one(zone, leap):
+    days = [date(1996, 1, 1) + timedelta(days=n) for n in range(366) if n < 8 or n > 358 or 55 < n < 63]
+    moments = [datetime(2027, 12, 26, 12, tzinfo=UTC) + timedelta(hours=7 * n) for n in range(45)]
+    moments += [datetime(2027, 2, 25, 1, tzinfo=UTC) + timedelta(hours=7 * n) for n in range(30)]
+    for day in days:
+        table = Timetable(rule=anniversary(day, at="23:30", leap=leap), zone=zone)
+        for moment in moments:
+            assert next_after(table, moment) == next(upcoming(table, moment)), (day, moment)

@@ -99,11 +99,11 @@ def test_what_is_no_zone_is_refused(name):
         zones.current().zone(name)
 
 
-def test_the_package_knows_nobody_but_the_standard_library_two_others_and_the_base_of_all_errors():
+def test_the_package_imports_only_the_standard_library_two_others_and_the_exceptions():
     allowed = {*sys.stdlib_module_names, "dateutil", "cronsim"}
     for file in Path(zones.__file__).parent.rglob("*.py"):
         for name in _imported(file):
-            own = name.startswith("duebox.when") or (file.name == "errors.py" and name == "duebox.exceptions")
+            own = name.startswith("duebox.when") or name == "duebox.exceptions"
             assert own or name.split(".")[0] in allowed, f"{file.name} imports {name}"
 
 

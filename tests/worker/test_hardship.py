@@ -158,7 +158,7 @@ class InATestCase(TestCase):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1 / 0")
 
-        self.addCleanup(duebox.subscribers.remove, "hardship.divides")
+        self.addCleanup(duebox.events.subscribers.remove, "hardship.divides")
         duebox.emit("a.b")
         with pytest.raises(Exception, match="division by zero"):
             drain()

@@ -10,8 +10,7 @@ from django.db import OperationalError
 import duebox
 from duebox.models import Delivery, Worker
 from duebox.store import leases
-from duebox.worker.clock import Clock
-from duebox.worker.lease import Lease
+from duebox.worker.lease import Clock, Lease
 from tests.support import claims_of, eventually, expire, terminate_others
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -145,8 +144,8 @@ def lost_connection(*arguments, **options):
 @pytest.mark.parametrize(
     ("fails", "error", "said"),
     [
-        ("duebox.worker.hand.settle", raise_error, "failures could not be written"),
-        ("duebox.worker.hand.release", lost_connection, "deliveries could not be given back"),
+        ("duebox.worker.settle.settle", raise_error, "failures could not be written"),
+        ("duebox.worker.settle.release", lost_connection, "deliveries could not be given back"),
     ],
 )
 def test_a_handler_thread_that_cannot_write_under_an_old_lease_keeps_the_new_one(
@@ -156,10 +155,10 @@ def test_a_handler_thread_that_cannot_write_under_an_old_lease_keeps_the_new_one
     configure(LEASE_SECONDS=60)
     on("a.b", name="it")(lambda event: None)
     worker = hire(threads=1)
-    monkeypatch.setattr("duebox.worker.hand.perform", error)
+    monkeypatch.setattr("duebox.worker.run_handler.perform", error)
     new = replaced(worker, fails)
     thread_is_through = threading.Event()
-    worker.crew.through = lambda claims: thread_is_through.set()
+    monkeypatch.setattr(worker.pool.inbox, "done", lambda claims: thread_is_through.set())
     duebox.emit("a.b")
     assert thread_is_through.wait(20)
     assert worker.lease.id == new[0]
@@ -171,9 +170,9 @@ def test_a_handler_thread_that_cannot_write_under_an_old_lease_keeps_the_new_one
 def test_a_claim_that_fails_under_an_old_lease_leaves_the_new_one_alone(hire, on, configure, replaced, limit):
     configure(LEASE_SECONDS=60)
     on("a.b", name="it", limit=limit)(lambda event: None)
-    where = "duebox.worker.loop" if limit is None else "duebox.worker.limits"
+    where = "duebox.worker.claimer" if limit is None else "duebox.worker.limited_handlers"
     worker = hire(threads=1)
-    claimer = worker if limit is None else worker.limits
+    claimer = worker if limit is None else worker.limited_handlers
     after_error = claimer._after_error
     failed = threading.Event()
 
@@ -195,6 +194,6 @@ def test_a_claim_that_fails_under_the_lease_of_this_moment_ends_it(hire, on, con
     on("a.b", name="it")(lambda event: None)
     worker = hire(threads=1)
     before = worker.lease.id
-    monkeypatch.setattr("duebox.worker.loop.claim", lost_connection)
+    monkeypatch.setattr("duebox.worker.claimer.claim", lost_connection)
     duebox.emit("a.b")
     eventually(lambda: worker.lease.id not in (0, before))

@@ -7,9 +7,8 @@ import pytest
 from django.db import OperationalError, connections
 from django.db.utils import Error
 
-from duebox.upkeep import prepare_upkeep
-from duebox.worker import loop
-from duebox.worker.sessions import own_connection
+from duebox.worker.connections import own_connection
+from duebox.worker.maintenance import start_maintenance
 from duebox.worker.watchdog import Watchdog, limited
 from tests.support import eventually
 
@@ -130,7 +129,7 @@ def test_a_thread_that_does_not_wait_for_the_server_keeps_its_connection():
         watchdog.stop()
 
 
-def test_upkeep_that_fails_at_the_start_is_tried_again(hire, monkeypatch, caplog):
+def test_maintenance_that_fails_at_the_start_is_tried_again(hire, monkeypatch, caplog):
     tries = []
     done = threading.Event()
 
@@ -138,11 +137,11 @@ def test_upkeep_that_fails_at_the_start_is_tried_again(hire, monkeypatch, caplog
         tries.append(using)
         if len(tries) == 1:
             raise Error("the database was restarted")
-        prepare_upkeep(using)
+        start_maintenance(using)
         done.set()
 
-    monkeypatch.setattr(loop, "prepare_upkeep", fails_once)
+    monkeypatch.setattr("duebox.worker.maintenance.start_maintenance", fails_once)
     hire()
     assert done.wait(20)
     assert len(tries) == 2
-    eventually(lambda: "upkeep failed; next try in 1 s" in caplog.text)
+    eventually(lambda: "maintenance failed; next try in 1 s" in caplog.text)

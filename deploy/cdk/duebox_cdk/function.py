@@ -16,7 +16,7 @@ from duebox_cdk.network import Network
 from duebox_cdk.program import Program
 from duebox_cdk.queues import Queues
 
-HANDLER = "duebox.entrypoints.lambda_handler.handler"
+HANDLER = "duebox.integrations.lambda_handler.handler"
 SOURCE = Path(__file__).parents[3] / "src"
 """Duebox alone: enough to synthesise. What is deployed needs your project and its packages too: -c code=FOLDER."""
 

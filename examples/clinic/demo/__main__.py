@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from examples.clinic.demo.curtain import Curtain
 from examples.clinic.demo.process import Trouble
 from examples.clinic.demo.screen import Screen
 from examples.clinic.demo.stage import FOLDER, Stage
+from examples.clinic.demo.web import serve
 from examples.clinic.timelapse import VARIABLE
 
 if TYPE_CHECKING:
@@ -23,17 +25,24 @@ FASTEST = 2 * _UNITS["d"]
 
 
 def main() -> int:
+    began = time.monotonic()
     options = _options()
     screen, curtain = Screen(), Curtain()
+    on_terminal = options.terminal or options.seconds > 0
     try:
-        with Stage(options.folder, screen, curtain) as stage:
-            fine = _play(stage, screen, curtain, options.seconds, options.lapse)
+        with Stage(options.folder, screen, curtain, port=0 if on_terminal else options.port) as stage:
+            fine = True
+            if on_terminal:
+                fine = _play(stage, screen, curtain, options.seconds, options.lapse)
+            else:
+                serve(stage, screen, curtain, began)
         return 0 if fine else 1
     except Trouble as trouble:
         screen.trouble(str(trouble))
         return 1
     except KeyboardInterrupt:
-        screen.trouble("Interrupted before everything had settled, so nothing was verified.")
+        told = "before everything had settled, so nothing was verified" if on_terminal else "before the clinic was open"
+        screen.trouble(f"Interrupted {told}.")
         return 130
     except BrokenPipeError:
         # Whoever read the output has gone (`| head`); Python would complain once more on its way out.
@@ -75,9 +84,14 @@ def _second_act(stage: Stage, screen: Screen, curtain: Curtain, seconds: float) 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m examples.clinic.demo",
-        description="A clinic on an embedded PostgreSQL: visitors, a web server, a worker, and every event as it goes.",
+        description="A clinic on an embedded PostgreSQL, with a web server and a worker: a web page to try things on, "
+        "or on the terminal a time lapse and simulated visitors.",
     )
-    parser.add_argument("--seconds", type=float, default=0, help="how long visitors come; 0 is until Ctrl-C (0)")
+    parser.add_argument("--port", type=int, default=8000, help="of the web page; another one if it is taken (8000)")
+    parser.add_argument("--terminal", action="store_true", help="a time lapse and visitors instead of the web page")
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="--terminal, for so long; 0 is until Ctrl-C, on the web page (0)"
+    )
     parser.add_argument(
         "--lapse",
         type=_speed,

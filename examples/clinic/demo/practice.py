@@ -34,7 +34,7 @@ class Practice:
         yield
         yield from self._hire_and_let_go(home)
         self._post(f"/users/{self._by}/phone/", phone="+41 79 555 2009")
-        self._say(f"the audit log of that number: {self._last_change()}; it has no public twin")
+        self._say(f"the audit log of that number: {self._last_change()}; it has no public event")
         yield
         self._post(f"{home}billing/", email="accounts@seeblick.example", address="Seestrasse 4, Zürich")
         yield

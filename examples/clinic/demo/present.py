@@ -92,7 +92,7 @@ class Present:
             self._screen.sight(sight)
             if sight.late_ms is not None:
                 self._late_ms.append(sight.late_ms)
-            if sight.outcome == "dead":
+            if sight.row.outcome == "dead":
                 self._oncall.call()
         try:
             while True:

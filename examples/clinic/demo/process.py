@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MANAGE = Path(__file__).resolve().parents[1] / "manage.py"
+REPOSITORY = Path(__file__).resolve().parents[3]
 STOP_SECONDS = 30.0
 
 
@@ -16,7 +17,7 @@ class Trouble(Exception):
 
 
 class Process:
-    """One `manage.py` command that runs beside the demo and writes to a log of its own."""
+    """One Python program that runs beside the demo and writes to a log of its own."""
 
     def __init__(self, name: str, command: tuple[str, ...], *, log: Path, environment: Mapping[str, str]) -> None:
         self.name = name
@@ -24,11 +25,12 @@ class Process:
         with log.open("a") as output:
             # A session of its own: Ctrl-C reaches the demo alone, which then stops the others in order.
             self._child = subprocess.Popen(
-                [sys.executable, str(MANAGE), *command],
+                [sys.executable, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
+                cwd=REPOSITORY,
                 start_new_session=True,
             )
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from uuid import UUID
 
 from examples.clinic.demo.watch import Sight
 
@@ -33,7 +32,7 @@ class Screen:
         is_narrow = self._width < _WIDE
         self._indent = _NARROW_INDENT if is_narrow else len(_EVENT.format(time="", event="", about=""))
         self._between = f"\n{' ' * self._indent}" if is_narrow else ""
-        self._last_event: UUID | None = None
+        self._last_event: str | None = None
         self._outcomes: dict[int, str] = {}
 
     @contextmanager
@@ -53,22 +52,22 @@ class Screen:
         print("\n" + self._paint(f"{event}{self._between}{reaction}", "dim"))
 
     def sight(self, sight: Sight) -> None:
-        if sight.event != self._last_event:
-            self._last_event = sight.event
+        if sight.row.event_id != self._last_event:
+            self._last_event = sight.row.event_id
             self._print_event(sight)
         else:
             print(" " * self._indent, end="")
         late = "" if sight.late_ms is None else f"{sight.late_ms:,.1f} ms"
-        reaction = _REACTION.format(handler=sight.handler, late=late)
+        reaction = _REACTION.format(handler=sight.row.subscriber, late=late)
         ending = _cut(self._ending(sight), self._width - self._indent - len(reaction))
-        print(f"{reaction}{self._paint(ending, _OF_OUTCOME.get(sight.outcome))}")
-        self._outcomes[sight.delivery] = sight.outcome
+        print(f"{reaction}{self._paint(ending, _OF_OUTCOME.get(sight.row.outcome))}")
+        self._outcomes[sight.row.delivery_id] = sight.row.outcome
 
     def _print_event(self, sight: Sight) -> None:
-        kind = f"{'↳ ' if sight.cause else ''}{sight.type}"
+        kind = f"{'↳ ' if sight.row.causation_id else ''}{sight.row.type}"
         text = _EVENT.format(time=_clock(sight.committed_at), event=kind, about=sight.about)
         # An event that is seen again steps back, so that the eye finds the new ones.
-        colour = "dim" if sight.delivery in self._outcomes else None
+        colour = "dim" if sight.row.delivery_id in self._outcomes else None
         print(self._paint(text, colour), end=self._between)
 
     def remark(self, text: str) -> None:
@@ -82,19 +81,19 @@ class Screen:
         print(self._paint(text, colour))
 
     def _ending(self, sight: Sight) -> str:
-        match sight.outcome:
+        match sight.row.outcome:
             case "retried":
                 wait = "soon" if sight.wait_seconds is None else f"in {sight.wait_seconds:.1f} s"
                 return f"failed, again {wait}: {sight.error}"
             case "snoozed":
-                return f"snoozed until {_clock(sight.next_due_at)}" if sight.next_due_at else "snoozed"
+                return f"snoozed until {_clock(sight.row.next_due_at)}" if sight.row.next_due_at else "snoozed"
             case "discarded":
                 return f"discarded: {sight.error}"
             case "dead":
                 return f"DEAD LETTER: {sight.error}"
             case "redriven":
-                return sight.note
-        again = _AGAIN.get(self._outcomes.get(sight.delivery, ""), "").format(number=sight.number)
+                return sight.row.note
+        again = _AGAIN.get(self._outcomes.get(sight.row.delivery_id, ""), "").format(number=sight.row.number)
         return f"delivered, {again}" if again else "delivered"
 
     def _paint(self, text: str, colour: str | None) -> str:

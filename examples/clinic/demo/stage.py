@@ -23,7 +23,7 @@ from duebox import embedded
 from duebox.exceptions import DueboxError
 from examples.clinic import database
 from examples.clinic.demo.curtain import Curtain
-from examples.clinic.demo.process import Process, Trouble
+from examples.clinic.demo.process import MANAGE, Process, Trouble
 from examples.clinic.demo.screen import Screen
 
 FOLDER = Path(__file__).resolve().parents[3] / ".duebox" / "demo"
@@ -33,9 +33,10 @@ READY_SECONDS = 30.0
 class Stage:
     """PostgreSQL as long as the block lasts; the web server and the worker for each act, from `open` to `close`."""
 
-    def __init__(self, folder: Path, screen: Screen, curtain: Curtain) -> None:
+    def __init__(self, folder: Path, screen: Screen, curtain: Curtain, *, port: int = 0) -> None:
+        """On this port of 127.0.0.1 if it is free, else on another one."""
         self.folder = folder.resolve()
-        self.port = _free_port()
+        self.port = free_port(port)
         self._screen = screen
         self._curtain = curtain
         self._lock: IO[str] | None = None
@@ -75,6 +76,11 @@ class Stage:
         with self._screen.step("starting the worker"):
             _wait_until(_worker_listens, worker)
 
+    def open_billing(self, port: int, **environment: str) -> None:
+        """The second service; it is there some seconds later."""
+        command = ("-m", "uvicorn", "--port", str(port), "--log-level", "warning", "examples.clinic.billing:app")
+        self._run("billing", *command, **environment, CLINIC_ADDRESS=f"http://127.0.0.1:{self.port}")
+
     def close(self) -> None:
         """Stop what `open` started."""
         while self._processes:
@@ -112,6 +118,9 @@ class Stage:
         os.environ.update(settings, DATABASE_URL=url, CLINIC_FOLDER=str(self.folder))
 
     def _start(self, name: str, *command: str, **environment: str) -> Process:
+        return self._run(name, str(MANAGE), *command, **environment)
+
+    def _run(self, name: str, *command: str, **environment: str) -> Process:
         process = Process(name, command, log=self.folder / f"{name}.log", environment=environment)
         self._processes.append(process)
         return process
@@ -132,9 +141,14 @@ class Stage:
         return troubles
 
 
-def _free_port() -> int:
+def free_port(wanted: int = 0) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        # As Django's server does; otherwise the port of a demo that has just ended would not count as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            return free_port()
         return int(probe.getsockname()[1])
 
 

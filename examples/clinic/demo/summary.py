@@ -15,7 +15,7 @@ def show_summary(screen: Screen, found: Audit, client: Client, late_ms: list[flo
         ("requests", len(client.statuses), f"{len(client.refused)} rolled back, leaving {found.ghosts} events"),
         ("events", found.events, f"{found.events / seconds:.1f} a second; {_origins(found)}"),
         ("public", found.public, "of what others may see, each with its event; nothing personal in them"),
-        ("audit log", found.recorded, "changes of roles and phone numbers, in chains that were verified"),
+        ("audit log", found.recorded, "changes of roles and phone numbers, in a chain that was verified"),
         ("deliveries", done, f"{found.expected} expected: each event to each of its handlers"),
         ("retried", outcomes["retried"], ""),
         ("snoozed", outcomes["snoozed"], ""),

@@ -8,15 +8,18 @@ from django.utils import timezone
 
 import duebox
 from duebox.when import local_time
+from examples.clinic import outside
 from examples.clinic.events import ReminderDue, TaskDueSoon
+from examples.clinic.handlers.notifications import SOON
 from examples.clinic.models import Appointment, Doctor, Message
 
 LEADS = {"-P1D": "tomorrow", "-PT2H": "in 2 hours", "-PT15M": "in 15 minutes"}
 
 
-@duebox.on(ReminderDue, name="sms.reminder")
+@duebox.on(ReminderDue, name="sms.reminder", retry=SOON)
 def remind(event: duebox.Fact, due: ReminderDue) -> None:
     """Says when and with whom, on the clock of the patient."""
+    outside.must_be_up()
     lead = LEADS[event.metadata["schedule"]["occurrence"].rpartition("/")[2]]
     _send(event, to=due.name, text=f"{due.doctor} {lead}, {local_time(due.starts_at, due.zone):%H:%M}")
 

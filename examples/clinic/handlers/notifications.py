@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import duebox
 from examples.clinic import outside
+from examples.clinic.models import Patient
 
 # A gateway that is busy has room again soon; the default of 1, 2, 4 minutes would be too patient.
-SOON = duebox.Retry(limit=6, first=0.4, cap=30)
+SOON = duebox.Retry(limit=4, first=0.5, cap=30)
 
 
 @duebox.on("patient.invited", name="mail.invitation", atomic=False)
@@ -43,6 +44,13 @@ def send_invoice(event: duebox.Fact) -> None:
 async def send_receipt(event: duebox.Fact) -> None:
     """Thanks for it."""
     outside.mail(event, to=event.data["email"], text=f"Thank you for {event.data['amount']}.")
+
+
+@duebox.on("payment.received", name="mail.payment", atomic=False)
+def confirm_payment(event: duebox.Fact) -> None:
+    """Says that it has arrived."""
+    patient = Patient.objects.get(appointments=event.data["reference"])
+    outside.mail(event, to=patient.email, text=f"We have received {event.data['amount']}.")
 
 
 @duebox.on("insurer.contracted", name="mail.insurer", atomic=False)

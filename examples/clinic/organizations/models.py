@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from duebox.auditing import follow
+from duebox.audit_log import follow
 
 
 @follow(fields=["phone"], mask=["phone"])

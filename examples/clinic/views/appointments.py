@@ -22,11 +22,11 @@ def book(request: HttpRequest) -> HttpResponse:
     doctor = get_object_or_404(Doctor, pk=forms.field(request, "doctor"))
     moments = [forms.moment(text, doctor.zone) for text in request.POST.getlist("starts_at") or [""]]
     wanted = [Appointment(patient=patient, doctor=doctor, starts_at=moment) for moment in moments]
-    references = [_book(each, key=f"{forms.key(request)}/{number}") for number, each in enumerate(wanted, start=1)]
-    return forms.answer(request, {"appointments": references})
+    references = [book_one(each, key=f"{forms.key(request)}/{number}") for number, each in enumerate(wanted, start=1)]
+    return forms.answer(request, {"appointments": references}, f"Booked: {patient} with {doctor}.")
 
 
-def _book(wanted: Appointment, *, key: str) -> str:
+def book_one(wanted: Appointment, *, key: str) -> str:
     booked = duebox.emit(
         _fact(events.AppointmentBooked, wanted), about=wanted, idempotency_key=key, on_conflict="first"
     )
@@ -48,7 +48,7 @@ def reschedule(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.starts_at = forms.moment(forms.field(request, "starts_at"), appointment.doctor.zone)
     _save(appointment, update_fields=["starts_at"])
-    return _tell(request, events.AppointmentRescheduled, appointment)
+    return _tell(request, events.AppointmentRescheduled, appointment, "Moved.")
 
 
 @require_POST
@@ -56,7 +56,7 @@ def cancel(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.status = Appointment.Status.CANCELLED
     appointment.save(update_fields=["status"])
-    return _tell(request, events.AppointmentCancelled, appointment)
+    return _tell(request, events.AppointmentCancelled, appointment, "Cancelled.")
 
 
 @require_POST
@@ -64,7 +64,7 @@ def attend(request: HttpRequest, reference: str) -> HttpResponse:
     appointment = _booked(reference)
     appointment.status = Appointment.Status.ATTENDED
     appointment.save(update_fields=["status"])
-    return _tell(request, events.AppointmentAttended, appointment)
+    return _tell(request, events.AppointmentAttended, appointment, "The patient came.")
 
 
 def _booked(reference: str) -> Appointment:
@@ -75,9 +75,9 @@ def _booked(reference: str) -> Appointment:
     return appointment
 
 
-def _tell(request: HttpRequest, kind: type[events.WithPhone], appointment: Appointment) -> HttpResponse:
+def _tell(request: HttpRequest, kind: type[events.WithPhone], appointment: Appointment, told: str) -> HttpResponse:
     duebox.emit(_fact(kind, appointment), about=appointment, idempotency_key=forms.key(request))
-    return forms.answer(request, {"appointment": appointment.reference})
+    return forms.answer(request, {"appointment": appointment.reference}, told)
 
 
 def _fact(kind: type[events.WithPhone], appointment: Appointment) -> events.WithPhone:

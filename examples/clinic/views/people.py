@@ -38,7 +38,7 @@ def move_patient(request: HttpRequest, pk: int) -> HttpResponse:
     patient = get_object_or_404(Patient.objects.select_for_update(), pk=pk)
     patient.zone = forms.zone(request)
     patient.save(update_fields=["zone"])
-    return _tell(request, events.PatientMoved, patient)
+    return _tell(request, events.PatientMoved, patient, f"{patient} is in {patient.zone} now.")
 
 
 @require_POST
@@ -60,7 +60,7 @@ def contract_insurer(request: HttpRequest) -> HttpResponse:
     return forms.answer(request, {"insurer": insurer.pk})
 
 
-def _tell(request: HttpRequest, kind: type[events.OfPatient], patient: Patient) -> HttpResponse:
+def _tell(request: HttpRequest, kind: type[events.OfPatient], patient: Patient, told: str = "") -> HttpResponse:
     fact = kind(patient=patient.pk, name=patient.name, email=patient.email)
     duebox.emit(fact, about=patient, idempotency_key=forms.key(request))
-    return forms.answer(request, {"patient": patient.pk})
+    return forms.answer(request, {"patient": patient.pk}, told)

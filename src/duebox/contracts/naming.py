@@ -1,7 +1,7 @@
-"""Names of events: `{aggregate}.{action}`, lower snake case, in the past tense.
+"""Names of events: `{aggregate}.{action}`, in lower snake case and in the past tense.
 
-The spelling is refused where an event is declared. The grammar is a system check, which names a better name where the
-verb is a known one; `check_name=False` at the declaration turns it off for one event.
+System checks verify spelling and grammar, and propose a better name for known verbs. An event whose name has another
+spelling cannot be emitted. One with another grammar can; `check_name=False` turns that check off for a type.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from duebox.exceptions import InvalidContract
 _SPELLING = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _LONGEST = 200
 _RESERVED = ("duebox", "periodic", "public")
-# Says that something happened and not what: whoever receives it has to go and look.
+# These do not describe what happened, so a receiver would have to query for it.
 _VAGUE = frozenset({"changed", "modified", "processed", "handled", "happened", "touched", "managed", "done", "edited"})
 _STORAGE = frozenset({"database", "db", "orm", "sql", "table"})
-_STATES = frozenset({"due", "overdue", "came", "became"})  # a moment that has come is a fact too
+_STATES = frozenset({"due", "overdue", "came", "became"})  # a time that has come is a fact too
 _IRREGULAR_VERBS = """
     arise:arisen become:became begin:begun bind:bound break:broken bring:brought build:built buy:bought
     catch:caught choose:chosen come:came cut:cut deal:dealt do:done draw:drawn drive:driven fall:fallen feed:fed
@@ -32,7 +32,7 @@ _IRREGULAR_VERBS = """
     checkin:checked_in checkout:checked_out login:logged_in logon:logged_on logout:logged_out rollback:rolled_back
     signin:signed_in signout:signed_out signup:signed_up timeout:timed_out
 """
-# Verbs that are as often nouns ("report", "order", "plan") are left out: what they would become is anybody's guess.
+# Without verbs that are as often nouns ("report", "order", "plan"): what they mean in a name is not clear.
 _REGULAR_VERBS = """
     abandon abort accept achieve acknowledge acquire activate add adjust agree allocate allow amend anonymize
     answer append apply appoint approve archive arrive ask assign attach attempt attend authenticate authorize ban
@@ -68,22 +68,40 @@ _PAST = frozenset(word for past in _IRREGULAR.values() for word in past.split("_
 
 
 def refuse_spelling(name: str) -> None:
-    """Raise `InvalidContract` for a name that cannot be stored or is taken, with the right spelling if it is clear."""
-    if not isinstance(name, str) or not _SPELLING.fullmatch(name) or len(name) > _LONGEST:
-        raise InvalidContract(
-            f"Event type {name!r} is not lower snake case with a dot; name it {{aggregate}}.{{action}}, such as "
-            f"{_respelled(str(name)) or 'member.invited'!r}."
-        )
+    """Raise `InvalidContract` for a name that cannot be stored or is reserved, with the right spelling if known."""
+    if text := misspelling_text(name):
+        raise InvalidContract(text)
+    refuse_reserved(name)
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise `InvalidContract` for a name with a prefix of Duebox's own events."""
     first = name.partition(".")[0]
     if first in _RESERVED:
         raise InvalidContract(
-            f"Event type {name!r} begins with {first!r}, which Duebox keeps for itself; leave it out"
-            + (", and declare what others may see with public={...}." if first == "public" else ".")
+            f"Event type {name!r} begins with {first!r}, which is reserved for Duebox; leave it out"
+            + (", and declare the public fields with public={...}." if first == "public" else ".")
         )
 
 
+def misspelling(name: str) -> tuple[str, str] | None:
+    """The problem with the spelling of a name, and the repair; None for a name that can be stored."""
+    if not isinstance(name, str) or not _SPELLING.fullmatch(name):
+        better = _respelled(str(name)) or "member.invited"
+        return "is not lower snake case with a dot", f"name it {{aggregate}}.{{action}}, such as {better!r}."
+    if len(name) > _LONGEST:
+        return f"has {len(name)} characters", f"use {_LONGEST} at most."
+    return None
+
+
+def misspelling_text(name: str) -> str:
+    """The same in one sentence; empty for a name that can be stored."""
+    wrong = misspelling(name)
+    return f"Event type {name!r} {wrong[0]}; {wrong[1]}" if wrong else ""
+
+
 def complaint(name: str) -> tuple[str, str] | None:
-    """What is wrong with the grammar of a name, and what to do; None for a good one."""
+    """The problem with the grammar of a name, and the repair; None for a good one."""
     aggregate, _, action = name.rpartition(".")
     if aggregate in _STORAGE:
         return "names where it is stored, not what happened", "Name the fact, as in 'time_entry.created'."
@@ -91,7 +109,7 @@ def complaint(name: str) -> tuple[str, str] | None:
         return "does not say what happened", "Name what changed, as in 'member.role_changed'."
     if any(_is_past(word) for word in action.split("_")):
         return None
-    better = _in_past(name)
+    better = _first_good([_in_past(name)])
     hint = f"Call it {better!r}." if better else "Name the fact in the past tense, as in 'member.invited'."
     return "is not in the past tense; an event is a fact, not a command", hint
 
@@ -101,57 +119,48 @@ def _is_past(word: str) -> bool:
 
 
 def _in_past(name: str) -> str:
-    """`member.invite` → `member.invited`, `email.send_receipt` → `email.receipt_sent`; nothing for unknown verbs."""
+    """`member.invite` → `member.invited`, `email.send_receipt` → `email.receipt_sent`; empty for unknown verbs."""
     aggregate, _, action = name.rpartition(".")
-    return _good(f"{aggregate}.{fact}" for fact in _facts(action.split("_")))
+    others, past = _verb_in(action.split("_"))
+    return f"{aggregate}.{'_'.join([*others, past])}" if past else ""
 
 
 def _respelled(name: str) -> str:
-    """`MemberInvited` → `member.invited`, `update_time_entry` → `time_entry.updated`; nothing where that is unclear."""
-    parts = [_words(part) for part in name.split(".")]
-    if len([part for part in parts if part]) > 1:
-        near = ".".join("_".join(part) for part in parts if part)
-        return _good([near, _in_past(near)])
-    words = [word for part in parts for word in part]
-    if len(words) < 2:
+    """`MemberInvited` → `member.invited`, `update_time_entry` → `time_entry.updated`; empty where that is unclear."""
+    found = [re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", part) for part in name.split(".")]
+    parts = [[word.lower() for word in part] for part in found if part]
+    if len(parts) > 1:
+        near = ".".join("_".join(part) for part in parts)
+        return _first_good([near, _in_past(near)])
+    if not parts or len(parts[0]) < 2:
         return ""
-    *rest, last = words
-    found = [f"{'_'.join(rest)}.{last}"] if _is_past(last) else []
-    return _good([*found, *_split(words)])
+    *rest, last = parts[0]
+    others, past = _verb_in(parts[0])
+    return _first_good([f"{'_'.join(rest)}.{last}" if _is_past(last) else "", f"{'_'.join(others)}.{past}"])
 
 
-def _split(words: list[str]) -> Iterator[str]:
-    """A verb and the thing that it is about, in either order; nothing if both may be the verb."""
+def _verb_in(words: list[str]) -> tuple[list[str], str]:
+    """The other words and the verb in the past tense, when the verb is first or last; empty if both may be the verb."""
     first, last = past_of(words[0]), past_of(words[-1])
-    if first and not last:
-        yield f"{'_'.join(words[1:])}.{first}"
-    if last and not first:
-        yield f"{'_'.join(words[:-1])}.{last}"
+    if len(words) == 1:
+        return [], first
+    if first and last:
+        return [], ""
+    return (words[1:], first) if first else (words[:-1], last)
 
 
-def _facts(words: list[str]) -> Iterator[str]:
-    first, last = past_of(words[0]), past_of(words[-1])
-    if len(words) == 1 and first:
-        yield first
-    elif first and not last:
-        yield "_".join([*words[1:], first])
-    elif last and not first:
-        yield "_".join([*words[:-1], last])
-
-
-def _good(names: Iterator[str] | list[str]) -> str:
-    """The first of these that would be taken without a complaint."""
-    fine = (name for name in names if _SPELLING.fullmatch(name) and len(name) <= _LONGEST and not complaint(name))
-    return next((name for name in fine if name.partition(".")[0] not in _RESERVED), "")
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", text)]
+def _first_good(names: list[str]) -> str:
+    """The first of these names without a problem."""
+    for name in names:
+        is_valid = _SPELLING.fullmatch(name) and len(name) <= _LONGEST and name.partition(".")[0] not in _RESERVED
+        if is_valid and not complaint(name):
+            return name
+    return ""
 
 
 def past_of(word: str) -> str:
-    """The past participle of a known verb in any of its forms; nothing for any other word."""
-    verb = next((each for each in _bases(word) if each in _IRREGULAR or each in _REGULAR), "")
+    """The past participle of a known verb in any of its forms; empty for any other word."""
+    verb = next((each for each in _infinitives(word) if each in _IRREGULAR or each in _REGULAR), "")
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb.endswith("e"):
@@ -161,8 +170,8 @@ def past_of(word: str) -> str:
     return verb and verb + (verb[-1] if verb in _DOUBLES else "") + "ed"
 
 
-def _bases(word: str) -> Iterator[str]:
-    """`invites`, `inviting`, `shipping`: the verb that the form may be of."""
+def _infinitives(word: str) -> Iterator[str]:
+    """`invites`, `inviting`, `shipping`: the verbs that the form may be of."""
     yield word
     if word.endswith("s"):
         yield from (word[:-1], word.removesuffix("es"), word.removesuffix("ies") + "y")

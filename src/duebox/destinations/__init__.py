@@ -1,19 +1,24 @@
-"""Where events go outside. A destination is a class with one method; routes say what it gets.
+"""Destinations, to which events are sent. A destination is a class with one method; routes select its events.
 
-base             what a destination is
-terms            on which terms it is served: retries, rate, breaker, order
-envelope         an event as it travels
-routes patterns  which events
-subscription configured engines             what the settings say, as subscribers; who has them open
-drivers naming given options                drivers that may be missing; names with places; values as given
-known_names                                 handlers, destinations and endpoints as people name them
-
-eventbridge sqs  (aws aws_batch)            Amazon EventBridge, SQS, SQS FIFO
-webhooks         signed HTTP to the endpoints of organizations, and the guard of addresses
-celery           (celery_broker)            a Celery task
-tasks            a task of django.tasks
-redis_streams rabbitmq (confirms) nats (looping) kafka     brokers
-debezium         the configuration of a connector that reads the database's log instead
+options                               validation of OPTIONS, drivers, name templates
+envelope                              an event as it is sent
+base                                  the class `Destination`, and its policy: retries, rate, circuit breaker, order
+aws                                   Amazon EventBridge, SQS, SQS FIFO
+django_tasks                          a task of django.tasks
+redis_streams rabbitmq nats kafka     brokers
+celery_broker                         the broker of a Celery app
+event_pattern_matchers event_pattern  patterns of events, as EventBridge has them
+routes                                which events go to which destination
+registry                              the settings as subscribers
+celery                                a Celery task
+webhooks/                             signed HTTP to the endpoints of organizations
+names                                 find handlers, destinations and endpoints by name
+endpoint_health                       which endpoints are paused, failing or about to be disabled
+checks                                system checks
 """
 
 from __future__ import annotations
+
+from duebox.destinations.base import Breaker, Destination, DestinationPolicy
+
+__all__ = ["Breaker", "Destination", "DestinationPolicy"]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any
 
 from django.apps import AppConfig
@@ -19,33 +18,35 @@ from django.utils.module_loading import import_string
 
 from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.celery_broker import Broker, Message
-from duebox.destinations.configured import subscriptions
-from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers
-from duebox.destinations.naming import Name
-from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
-from duebox.fact import Fact
-from duebox.outcome import Delivered, Snooze
-from duebox.store import handed_over
-from duebox.store.handed_over import HandedOver, Sent
-from duebox.subscribers import OUTSIDE
+from duebox.destinations.options import Name, driver, positive
+from duebox.destinations.registry import subscriptions
+from duebox.events.address import Address
+from duebox.events.fact import Fact
+from duebox.events.outcomes import Delivered, Snooze
+from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered, did_you_mean
+from duebox.store import destinations
+from duebox.store.destinations import HandedOver, Sent
+
+__all__ = ["CeleryTask"]
 
 FIRST_LOOK_SECONDS = 2.0
-"""A task may end before the worker has stored that it was handed over, so the first look comes soon."""
+"""A task may end before the worker has stored that it was sent, so the first check comes soon."""
 PRUNE_SECONDS = 60.0
 SETTLE, DATABASE = "duebox_settle", "duebox_database"
-"""Headers that ask a task to report how it ends, and where."""
+"""Headers that ask a task to report its result, and where to."""
 BROKERS = ("Redis", "RabbitMQ", "PostgreSQL")
-"""What Duebox is tested with."""
+"""The brokers that Duebox is tested with."""
 _remembered: list[Any] = []
 _is_importing: ContextVar[bool] = ContextVar("duebox_is_importing_celery_modules", default=False)
-"""Celery runs all system checks when it imports the modules of an app: the check that makes it do so is one of them."""
+"""Celery runs all system checks when it imports the modules of an app, so the check that imports them would call
+itself."""
 
 
 class CeleryTask(Destination):
     """Delivered when the broker has the task, or with settle="finished" when the task has succeeded.
 
-    The task's id is the event's, on every try. Where tasks are run eagerly, the task's failure is the delivery's.
+    The id of the task is that of the event, on every attempt. If tasks run eagerly, a failed task is a failed delivery.
     """
 
     batch_size = 100
@@ -90,14 +91,14 @@ class CeleryTask(Destination):
         return [problem] if problem else []
 
     def unknown_task(self) -> str:
-        """The name of its task where the app does not know it; "" where it is known or nobody can say."""
+        """The name of its task if the app does not have it; "" if the app has it or cannot be loaded."""
         name = self._name_of_task
         if "{" in name or name in self._app.tasks or _is_importing.get():
             return ""
         token = _is_importing.set(True)
         try:
             self._app.loader.import_default_modules()  # as Celery's worker does when it starts
-        except Exception:  # importing them may raise anything; the worker says so
+        except Exception:  # importing them may raise anything; Celery's worker reports it
             return ""
         finally:
             _is_importing.reset(token)
@@ -109,7 +110,7 @@ class CeleryTask(Destination):
     def _hand_over(self, batch: Sequence[Fact]) -> list[Result]:
         results: list[Result] = [None] * len(batch)
         messages: dict[int, Message] = {}
-        # `using` may be set after the destination was made.
+        # `using` may be set after the destination was created.
         report = {SETTLE: "finished", DATABASE: self.using} if self._waits else {}
         for position, fact in enumerate(batch):
             try:
@@ -132,7 +133,7 @@ class CeleryTask(Destination):
             args=(json.loads(text),),
             task_id=self._task_id.of(fact),
             headers={**_headers(fact), **report},
-            # Logs and monitors show these instead of the arguments, which may hold personal data.
+            # Logs and monitors show these instead of the arguments, which may contain personal data.
             argsrepr=f"(<{row.type} {row.id}>,)",
             kwargsrepr="{}",
             **self._options,
@@ -142,15 +143,15 @@ class CeleryTask(Destination):
         name = self._task.of(fact)
         task = self._app.tasks.get(name)
         if task is None:
-            return Refused(f"Celery runs tasks eagerly here, and knows no task {name!r}.")
+            return Refused(f"Celery runs tasks eagerly here, and has no task {name!r}.")
         given = [json.loads(envelope(fact))]
         ended = task.apply(args=given, task_id=self._task_id.of(fact), headers=_headers(fact), throw=False)
         return ended.result if ended.failed() else None
 
     def _deliver_and_wait(self, batch: Sequence[Fact]) -> list[Result]:
-        """Look up what was handed over, and send the rest. No thread waits for a task."""
+        """Look up the tasks that were sent, and send the others. No thread waits for a task."""
         self._prune()
-        known = handed_over.look(self.using, self._subscriber, [fact.row.id for fact in batch])
+        known = destinations.look(self.using, self._subscriber, [fact.row.id for fact in batch])
         found: dict[str, Result] = {id: result for id, each in known.items() if (result := self._known_result(each))}
         to_send = [fact for fact in batch if fact.row.id not in found]
         if to_send:
@@ -158,47 +159,47 @@ class CeleryTask(Destination):
         return [found[fact.row.id] for fact in batch]
 
     def _known_result(self, known: HandedOver) -> Result:
-        """None where it has to be sent again."""
+        """None if it has to be sent again."""
         if known.error:
             return Refused(known.error) if known.permanent else Undelivered(known.error)
         if known.ended:
             return Delivered(f"The task ended after {known.took or 0.0:.1f} s.")
         if known.seconds_left > 0:
-            # A task that ends while this worker holds its delivery wakes nobody. The next look finds it, and is no
-            # further away than the task has taken so far.
+            # A task that ends while this worker holds its delivery wakes up no worker. The next check finds it, at the
+            # latest after as long as the task has taken so far.
             elapsed = self._finish_within - known.seconds_left
             return Snooze(timedelta(seconds=min(known.seconds_left, max(FIRST_LOOK_SECONDS, elapsed))))
         return None
 
     def _send_and_note(self, facts: list[Fact]) -> list[Result]:
         sent = [Sent(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
-        handed_over.note(self.using, self._subscriber, sent, self._finish_within)
+        destinations.note(self.using, self._subscriber, sent, self._finish_within)
         try:
             results = self._hand_over(facts)
         except Exception as error:
             results = [error] * len(facts)
         if failed := [each.event for each, result in zip(sent, results, strict=True) if result is not None]:
-            handed_over.forget(self.using, self._subscriber, failed)
+            destinations.forget(self.using, self._subscriber, failed)
         look = Snooze(timedelta(seconds=min(FIRST_LOOK_SECONDS, self._finish_within)))
         return [look if result is None else result for result in results]
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
-            handed_over.prune(self.using, self._subscriber)
+            destinations.prune_handovers(self.using, self._subscriber)
 
     @property
     def _subscriber(self) -> str:
-        return f"{OUTSIDE}{self.alias}"
+        return str(Address.of_destination(self.alias))
 
 
 def _headers(fact: Fact) -> dict[str, str]:
-    """For `task.request.headers`. Celery has a correlation_id of its own, which is the task's id."""
+    """The values for `task.request.headers`. Celery has a correlation_id of its own, the id of the task."""
     return {name if name == "traceparent" else f"duebox_{name}": value for name, value in headers(fact).items()}
 
 
 def find_app(path: str) -> Any:
-    """The Celery app at a dotted path, or the one that this process has made its own."""
+    """The Celery app at a dotted path, or the current app of this process."""
     celery = driver("celery", "celery")
     if not path:
         return _own_app(celery)
@@ -207,20 +208,20 @@ def find_app(path: str) -> Any:
     except ImportError as error:
         raise InvalidDestination(f"app {path!r} cannot be imported ({error}).") from error
     if not isinstance(found, celery.Celery):
-        raise InvalidDestination(f"app {path!r} is no Celery app; name the object that Celery(...) gave.")
+        raise InvalidDestination(f"app {path!r} is not a Celery app; name the object that Celery(...) returned.")
     return found
 
 
 def remember_app() -> None:
-    """Celery knows its current app in the thread that made it. Other threads may get one that nobody configured, with
-    a broker on this machine; so the main thread says which one it is."""
+    """Celery's current app belongs to the thread that created it. Other threads may get an unconfigured app with a
+    local broker, so the app of the main thread is used."""
     app = driver("celery", "celery").current_app._get_current_object()
-    _remembered[:] = [] if _is_nobodys(app) else [app]
+    _remembered[:] = [] if _is_unconfigured(app) else [app]
 
 
 def _own_app(celery: Any) -> Any:
     app = celery.current_app._get_current_object()
-    if not _is_nobodys(app):
+    if not _is_unconfigured(app):
         return app
     if not _remembered:
         raise InvalidDestination(
@@ -229,18 +230,18 @@ def _own_app(celery: Any) -> Any:
     return _remembered[0]
 
 
-def _is_nobodys(app: Any) -> bool:
+def _is_unconfigured(app: Any) -> bool:
     return bool(app.main == "default" and not app.set_as_current)
 
 
 @register("duebox")
 def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """What may be right, and often is not."""
+    """Warnings about options that may be intended, but often are not."""
     found: list[CheckMessage] = []
     for alias, each in subscriptions().items():
         try:
             destination = each.destination()
-        except DueboxError:  # another check says so
+        except DueboxError:  # another check reports it
             continue
         if isinstance(destination, CeleryTask):
             where = f"DUEBOX['DESTINATIONS'][{alias!r}]"
@@ -249,16 +250,17 @@ def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kw
 
 
 def _unknown_task(where: str, destination: CeleryTask) -> Iterator[CheckMessage]:
-    """Celery's worker throws away what it does not know; with settle="accepted" the event is delivered by then."""
+    """Celery's worker drops unknown tasks; with settle="accepted" the event counts as delivered by then."""
     if not (name := destination.unknown_task()):
         return
-    near = get_close_matches(name, list(destination._app.tasks), n=1)
-    correct = f"Did you mean {near[0]!r}? If not, correct" if near else "Correct"
+    near = did_you_mean(name, destination._app.tasks, capital=True)
+    correct = f"{near} If not, correct" if near else "Correct"
     hint = (
-        f"{correct} the name, or import the module of the task where the app is made. Where workers of another project "
+        f"{correct} the name, or import the module of the task where the app is created. If workers of another project "
+        f""
         "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
     )
-    yield Warning(f"{where}: the Celery app knows no task {name!r}.", hint=hint, id="duebox.W017")
+    yield Warning(f"{where}: the Celery app has no task {name!r}.", hint=hint, id="duebox.W017")
 
 
 def untested_broker(where: str, broker: Broker) -> Iterator[CheckMessage]:

@@ -1,6 +1,6 @@
-"""The broker of a Celery app: calls of tasks as messages, many handed over at once, with an answer for each.
+"""The broker of a Celery app: task calls are sent as messages in batches, with a result for each.
 
-Messages are made by `apply_async` or `send_task`, and published by a `kombu.Producer`. Celery mode uses it as well.
+Messages are created by `apply_async` or `send_task`, and published by a `kombu.Producer`. Celery mode uses it as well.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from duebox.destinations.base import Problem
-from duebox.destinations.confirms import NO_RIGHT, NOT_FOUND
-from duebox.destinations.drivers import driver
+from duebox.destinations.options import driver
+from duebox.destinations.rabbitmq import NO_RIGHT, NOT_FOUND
 from duebox.exceptions import DueboxError, InvalidDestination, Refused, Undelivered
 
 EVENT = "duebox_event_id"
@@ -25,13 +25,13 @@ EVENT = "duebox_event_id"
 IDLE_SECONDS = 30.0
 """A connection that was idle for longer is not used again: a firewall may have dropped it."""
 FRAME_ERROR = 501
-"""RabbitMQ closes the connection so, for headers that are longer than a frame."""
+"""RabbitMQ closes the connection with it if headers are longer than a frame."""
 
 Answer = Exception | None
 
 
 class Message(NamedTuple):
-    """What Celery would give to `kombu.Producer.publish`."""
+    """The arguments that Celery would pass to `kombu.Producer.publish`."""
 
     body: Any
     options: dict[str, Any]
@@ -47,8 +47,8 @@ class Message(NamedTuple):
 class Broker:
     """The broker of a Celery app. `send` never takes much longer than `timeout`.
 
-    Its connections are not those of the app's pool: those wait and retry by the app's own settings, for minutes if
-    need be. A connection that is free is used by whichever thread comes next.
+    Its connections are not those of the app's pool: those wait and retry by the app's own settings, for minutes if need
+    be. The next thread uses a free connection.
     """
 
     def __init__(self, app: Any, url: str | None, timeout: float) -> None:
@@ -63,8 +63,8 @@ class Broker:
         producer, made = self._collector()
         task = self._app.tasks.get(name)
         call = task.apply_async if task is not None else partial(self._app.send_task, name)
-        # Nobody here reads a result: ignore_result keeps Celery from connecting to the result backend. The worker that
-        # runs the task goes by the header.
+        # The result is not read here: ignore_result keeps Celery from connecting to the result backend. The worker that
+        # runs the task uses the header.
         headers = {"ignore_result": bool(getattr(task, "ignore_result", False)), **headers}
         call(**options, headers=headers, producer=producer, retry=False, serializer="json", ignore_result=True)
         if not made:  # a class of the project may have an apply_async of its own
@@ -72,12 +72,12 @@ class Broker:
         return made[0]  # an event for monitors (task_send_sent_event) may follow it
 
     def send(self, messages: Sequence[Message]) -> list[Answer]:
-        """An answer for each: None where the broker has it. Raises Undelivered where it cannot be reached."""
+        """A result for each: None if the broker has it. Raises Undelivered if the broker cannot be reached."""
         until = time.monotonic() + self._timeout
         with self._line() as line:
             answers = line.send(dict(enumerate(messages)), until)
         for position, message in enumerate(messages):
-            if position not in answers:  # the broker hung up because of one of them, and did not say which
+            if position not in answers:  # the broker closed the connection because of one of them, without naming it
                 answers[position] = self._send_alone(message, until)
         return [answers[position] for position in range(len(messages))]
 
@@ -88,9 +88,9 @@ class Broker:
         except InvalidDestination as error:
             return str(error), "Correct the URL of the broker."
         except Exception as error:  # an unknown name, or a driver that is not installed
-            told = str(error.args[0]) if error.args else type(error).__name__
+            reason = str(error.args[0]) if error.args else type(error).__name__
             return (
-                f"kombu cannot load the broker's transport ({told}).",
+                f"kombu cannot load the broker's transport ({reason}).",
                 "Correct the URL, or install its driver, as in: pip install 'celery[redis]' or 'celery[sqlalchemy]'.",
             )
         if transport.driver_name == "librabbitmq":
@@ -101,7 +101,7 @@ class Broker:
         return None
 
     def untested(self) -> str:
-        """What it is, where Duebox is not tested with it."""
+        """The name of the transport if Duebox is not tested with it."""
         if self._app.conf.task_always_eager or self.problem() is not None or self._limits() is not None:
             return ""
         transport = self._unconnected.transport
@@ -117,7 +117,7 @@ class Broker:
             line.close()
 
     def _collector(self) -> tuple[Any, list[Message]]:
-        """A producer that keeps in the list what Celery gives it to send. It sends nothing, and never connects."""
+        """A producer that appends messages to the list instead of sending them. It never connects."""
         if not hasattr(self._of_thread, "collector"):
             made: list[Message] = []
 
@@ -137,7 +137,7 @@ class Broker:
             return self._app.connection_for_write(self._url)
 
     def _connection(self) -> Any:
-        """One whose waiting is limited, where its transport has options for that."""
+        """A connection with timeouts, if its transport has options for them."""
         limits, url = self._limits() or {}, self._url
         if limits and self._unconnected.transport.driver_type == "sql":
             given = self._sql_url
@@ -149,7 +149,7 @@ class Broker:
             return self._app.connection_for_write(url, connect_timeout=self._timeout, transport_options=limits)
 
     def _limits(self) -> dict[str, Any] | None:
-        """None where Duebox does not know the options."""
+        """None if Duebox has no options for the transport."""
         transport = self._unconnected.transport
         if transport.driver_type == "redis":
             return {"socket_timeout": self._timeout, "socket_connect_timeout": self._timeout}
@@ -163,7 +163,7 @@ class Broker:
         if transport.driver_type == "sql":
             url = self._sql_url
             if url.get_backend_name() == "postgresql" and url.get_driver_name() in ("psycopg", "psycopg2"):
-                seconds = max(2, math.ceil(self._timeout))  # libpq knows no less
+                seconds = max(2, math.ceil(self._timeout))  # the minimum of libpq
                 return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000}
         return None
 
@@ -240,7 +240,7 @@ class Line:
         self._declared: set[tuple[type, str]] = set()
         self._answers: dict[int, Answer] = {}
         self._positions: dict[str, int] = {}
-        """By the mark of a message."""
+        """Positions by the mark of a message."""
         self._sent = 0
         self._waiting: dict[int, int] = {}
         """The positions of messages that are not confirmed yet, by their number on the channel."""
@@ -252,7 +252,8 @@ class Line:
             self._ask_for_confirms(self._producer.channel)
 
     def send(self, messages: Mapping[int, Message], until: float) -> dict[int, Answer]:
-        """Answers by position; a message alone has one. Of several, those have none that another was in the way of."""
+        """Results by position; a single message always has one. In a batch, messages that failed because of another one
+        have none."""
         self._answers = {}
         ready = self._declare(messages)
         if not self.broken:
@@ -263,11 +264,12 @@ class Line:
         return self._answers
 
     def close(self) -> None:
-        with suppress(Exception):  # it is gone already
+        with suppress(Exception):  # it is closed already
             self._connection.collect() if self.broken else self._connection.release()
 
     def _declare(self, messages: Mapping[int, Message]) -> dict[int, Message]:
-        """Those whose queue is there. A declaration that fails closes the channel; so nothing was sent before it."""
+        """The messages whose queue exists. A failed declaration closes the channel, so queues are declared before
+        anything is sent."""
         failed: dict[tuple[type, str], Answer] = {}
         ready: dict[int, Message] = {}
         for position, message in messages.items():
@@ -307,7 +309,7 @@ class Line:
                 self._answers[left[0]] = self._closed(error)
 
     def _send_by_address(self, messages: Mapping[int, Message], until: float) -> None:
-        """A queue that takes nothing, such as a key of Redis that is no list, does not hold up the others."""
+        """A queue that accepts nothing, such as a Redis key that is not a list, does not affect the others."""
         batching = getattr(self._producer, "supports_batch_publish", False)
         groups: dict[Any, list[int]] = {}
         for position, message in messages.items():
@@ -331,7 +333,7 @@ class Line:
         try:
             self._producer.publish(message.body, **{**message.options, **self._more})
         except self._unwritable as error:
-            cause = error.__cause__ or error  # kombu wraps what the serializer said
+            cause = error.__cause__ or error  # kombu wraps the error of the serializer
             refused = Refused(f"The task cannot be written as a message ({type(cause).__name__}: {cause}).")
             self._answers[position] = refused
             return False
@@ -347,7 +349,7 @@ class Line:
         for each in [one for one in self._waiting if one <= number] if multiple else [number]:
             position = self._waiting.pop(each, None)
             if position is not None:
-                self._answers.setdefault(position, answer)  # RabbitMQ confirms as well what it has returned
+                self._answers.setdefault(position, answer)  # RabbitMQ also confirms messages that it has returned
 
     def _returned(self, error: Exception, exchange: str, routing_key: str, message: Any) -> None:
         position = self._positions[_mark(message.properties["application_headers"])]
@@ -357,7 +359,8 @@ class Line:
         self.broken = True  # a new line declares the queue again
 
     def _closed(self, error: Exception) -> Exception:
-        """The broker hung up because of a message: what it lacks may come, what is against its rules stays so."""
+        """The broker closed the connection because of a message: a missing queue may be created, an invalid message
+        stays invalid."""
         code = getattr(error, "reply_code", None)
         by_message = isinstance(error, self._connection.channel_errors) or code == FRAME_ERROR
         if not by_message or code in (NOT_FOUND, *NO_RIGHT):
@@ -375,16 +378,17 @@ class Line:
 
 
 def _mark(headers: Mapping[str, Any]) -> str:
-    """By what RabbitMQ's answers are matched: two events may have tasks of the same id. A kick has no event."""
+    """The key by which answers of RabbitMQ are matched: two events may have tasks of the same id. A wake-up has no
+    event."""
     return str(headers.get(EVENT) or headers["id"])
 
 
 def _undelivered(error: BaseException) -> Exception:
     if isinstance(error, DueboxError):
         return error
-    cause = error.__cause__ or error  # kombu and SQLAlchemy wrap what the driver said
+    cause = error.__cause__ or error  # kombu and SQLAlchemy wrap the error of the driver
     lines = str(cause).splitlines() or [""]
-    return Undelivered(f"The broker did not take the task ({type(cause).__name__}: {lines[0]}).")
+    return Undelivered(f"The broker did not accept the task ({type(cause).__name__}: {lines[0]}).")
 
 
 def _late() -> Exception:
@@ -395,7 +399,7 @@ def _late() -> Exception:
 def _readable_url() -> Iterator[None]:
     try:
         yield
-    except ValueError:  # quotes what it takes for the port, which may be a part of the password
+    except ValueError:  # it quotes the supposed port, which may be a part of the password
         raise InvalidDestination(
-            "broker is no URL that Celery can read; in the password, '#' is %23 and '/' is %2F."
+            "broker is not a URL that Celery can parse; in the password, '#' is %23 and '/' is %2F."
         ) from None

@@ -1,7 +1,7 @@
-"""An event as it travels: its envelope, as JSON.
+"""The envelope: an event as JSON, as it is sent.
 
-The names are those that consumers know from the envelope of any event: `event_id` to drop repeats by, `correlation_id`
-to follow a story, `data` for what the event says. A public event has `workspace_id`, and nothing that is internal.
+The names are common in event envelopes: `event_id` to drop duplicates, `correlation_id` to find related events, `data`
+for the payload. A public event has `workspace_id`, and no internal fields.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from typing import Any
 from django.utils.crypto import salted_hmac
 
 from duebox.conf import conf
-from duebox.fact import Fact, FactRow
-from duebox.tracing import KEY as TRACEPARENT
-from duebox.tracing import parse
+from duebox.context.tracing import KEY as TRACEPARENT
+from duebox.context.tracing import parse
+from duebox.events.fact import Fact, FactRow
+
+__all__ = ["envelope"]
 
 PUBLIC = "public."
 _quoted = encode_basestring
 
 
 def envelope(fact: Fact) -> str:
-    """JSON of the whole event. The data is not read for it: it goes out as it was stored."""
+    """The whole event as JSON. The data is not parsed: it is sent as it was stored."""
     return envelope_of(fact.row)
 
 
@@ -37,7 +39,7 @@ def is_public(row: FactRow) -> bool:
 
 
 def _members(row: FactRow) -> Iterator[str]:
-    # Written by hand: json.dumps of the same, data read and written anew, takes three times as long.
+    # Built by hand: parsing the data and json.dumps take three times as long.
     yield from _of_every_event(row)
     for name, value in _around(row).items():
         yield f'"{name}":{value or "null"}'
@@ -47,7 +49,7 @@ def _members(row: FactRow) -> Iterator[str]:
 
 
 def _public_members(row: FactRow) -> Iterator[str]:
-    """The tenant is the workspace. Of what else is known only what PUBLIC_ENVELOPE allows, and where there is some."""
+    """The tenant as the workspace, and of the other fields those that PUBLIC_ENVELOPE allows, if they have a value."""
     yield from _of_every_event(row)
     yield f'"workspace_id":{_quoted(row.organization)}'
     if allowed := conf().PUBLIC_ENVELOPE:
@@ -65,7 +67,7 @@ def _of_every_event(row: FactRow) -> Iterator[str]:
 
 
 def _around(row: FactRow) -> dict[str, str | None]:
-    """What is known around the data, each as JSON."""
+    """The fields beside the data, each as JSON."""
     return {
         "aggregate_type": row.aggregate_type and _quoted(row.aggregate_type),
         "aggregate_id": row.aggregate_id and _quoted(row.aggregate_id),
@@ -83,7 +85,7 @@ def occurred_at(row: FactRow) -> str:
 
 
 def as_dict(row: FactRow) -> dict[str, Any]:
-    """The same as values, for patterns to look at: of a public event also what is not sent."""
+    """The same as values, for patterns; for a public event also the fields that are not sent."""
     return {
         "workspace_id": row.organization if is_public(row) else None,
         "event_id": row.id,
@@ -103,10 +105,10 @@ def as_dict(row: FactRow) -> dict[str, Any]:
 
 
 def headers(fact: Fact) -> dict[str, str]:
-    """What belongs beside the message where a transport has headers or attributes, so that nobody must open it to
-    route, drop or trace it."""
+    """Headers or attributes for transports that have them, so that consumers can route, deduplicate and trace a message
+    without parsing it."""
     row = fact.row
-    told = {
+    fields = {
         "event_id": row.id,
         "event_type": row.type,
         "schema_version": str(row.version),
@@ -114,12 +116,12 @@ def headers(fact: Fact) -> dict[str, str]:
         "correlation_id": correlation(row),
         "traceparent": traceparent(fact),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def ordering_key(row: FactRow) -> str | None:
-    """By what a transport keeps events in order: the aggregate, if there is one. Of a public event it is a keyed hash,
-    which says nothing about the aggregate."""
+    """The ordering key for a transport: the aggregate, if there is one. For a public event it is a keyed hash, which
+    does not reveal the aggregate."""
     if not row.aggregate_type:
         return None
     text = f"{row.aggregate_type}:{row.aggregate_id}"
@@ -127,19 +129,19 @@ def ordering_key(row: FactRow) -> str | None:
 
 
 def correlation(row: FactRow) -> str:
-    """What the event can be followed by, where it may be told. If no request and no caller gave a public event one, it
-    is the id of the event that it was made from, which is internal."""
+    """The correlation id, if it may be sent. A public event without one from a request or caller has the id of the
+    event that it was made from, which is internal."""
     made_up = is_public(row) and row.correlation == row.causation
     return "" if made_up and "correlation_id" not in conf().PUBLIC_ENVELOPE else row.correlation
 
 
 def producer(row: FactRow) -> str:
-    """The service that emitted the event, where it may be told."""
+    """The service that emitted the event, if it may be sent."""
     return row.producer if not is_public(row) or "producer" in conf().PUBLIC_ENVELOPE else ""
 
 
 def traceparent(fact: Fact) -> str:
-    """The trace that the event was born in, or nothing."""
+    """The trace parent of the event, or empty."""
     if TRACEPARENT not in fact.row.metadata:
         return ""
-    return str(parse(fact.metadata.get(TRACEPARENT)) or "")  # whatever else is there may be no header at all
+    return str(parse(fact.metadata.get(TRACEPARENT)) or "")  # any other value may not be valid in a header

@@ -1,4 +1,4 @@
-"""Kafka: each event is a record whose key is its aggregate, so that a partition keeps the order of each aggregate.
+"""Kafka: each event is a record with its aggregate as the key, so that the events of an aggregate stay in order.
 
 "kafka": {
     "BACKEND": "duebox.destinations.kafka.Kafka",
@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duebox.destinations.base import Destination, Problem, Result
-from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers, ordering_key
-from duebox.destinations.naming import Name
+from duebox.destinations.options import Name, driver, positive
+from duebox.events.fact import Fact
 from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered
-from duebox.fact import Fact
+
+__all__ = ["Kafka"]
 
 OURS = ("bootstrap.servers", "enable.idempotence", "acks", "message.timeout.ms")
 _WHERE = ("bootstrap.servers", "metadata.broker.list")
@@ -31,14 +32,14 @@ _NO_RIGHT = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 _NO_TOPIC = ("_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART")
 _POLL_SECONDS = 0.05
 _TOLD_EVERY = 60.0
-_SLACK_SECONDS = 1.5  # the client looks once a second for what has timed out
+_SLACK_SECONDS = 1.5  # the client checks timeouts once a second
 _of_parents: list[Any] = []
-"""Producers from before a fork. To let go of one waits for its threads, and those stayed with the parent."""
+"""Producers from before a fork. Destroying one would wait for its threads, which exist only in the parent process."""
 
 
 class Seldom(logging.Filter):
-    """While a broker is away the client says so on every try to connect, several times a second: of each kind of line
-    one passes, and then no other for a while."""
+    """While a broker is down the client logs every attempt to connect, several times a second: this passes one line of
+    each kind, and then none for a while."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ logger.addFilter(Seldom(_TOLD_EVERY))
 
 
 class Kafka(Destination):
-    """An idempotent producer, shared by all threads: what the client itself sends again is stored once.
+    """An idempotent producer, shared by all threads: records that the client sends again are stored once.
 
     `settings` are those of librdkafka, such as `security.protocol` and `sasl.mechanisms`.
     """
@@ -93,7 +94,7 @@ class Kafka(Destination):
         results = self._produce(batch)
         suspects = [number for number, result in enumerate(results) if isinstance(result, Refused)]
         if len(batch) > 1:
-            # The broker answers for several records at once: alone, the one it means is told from its neighbours.
+            # The broker answers for several records at once: they are sent again one by one to find the one at fault.
             for number in suspects:
                 in_time = time.monotonic() < until
                 results[number] = self._produce([batch[number]])[0] if in_time else Undelivered(str(results[number]))
@@ -102,9 +103,9 @@ class Kafka(Destination):
     def check(self) -> list[Problem]:
         alone = {name: value for name, value in self._settings.items() if name not in _WHERE}
         try:
-            self._made(alone)  # without an address it talks to nobody
+            self._made(alone)  # without a server address it does not connect
         except InvalidDestination as error:
-            return [(str(error), "See the configuration of librdkafka for the names and what they take.")]
+            return [(str(error), "See the configuration of librdkafka for the names and their values.")]
         return []
 
     def close(self) -> None:
@@ -120,14 +121,16 @@ class Kafka(Destination):
             reports.put(number, self._start(producer, fact, reports.taker(number)))
         until = time.monotonic() + self._timeout + _SLACK_SECONDS
         while reports.missing and time.monotonic() < until:
-            producer.poll(_POLL_SECONDS)  # other threads may take our reports from it, so it must not wait for long
+            producer.poll(
+                _POLL_SECONDS
+            )  # other threads may receive the reports of this batch, so it must not wait for long
         return [self._result(report, producer) for report in reports.errors]
 
     def _start(self, producer: Any, fact: Fact, report: Any) -> Any:
-        """Hand it to the client; gives what it says against it."""
+        """Pass a record to the client; returns the error if the client refuses it."""
         row = fact.row
-        value, told = envelope(fact).encode(), headers(fact)
-        size = len(value) + sum(len(name) + len(text.encode()) for name, text in told.items())
+        value, named = envelope(fact).encode(), headers(fact)
+        size = len(value) + sum(len(name) + len(text.encode()) for name, text in named.items())
         if size > (limit := int(self._settings["message.max.bytes"])):
             return TooLarge(size, limit)
         try:
@@ -135,7 +138,7 @@ class Kafka(Destination):
                 self._topic.of(fact),
                 value,
                 key=ordering_key(row),
-                headers=[(name, text.encode()) for name, text in told.items()],
+                headers=[(name, text.encode()) for name, text in named.items()],
                 timestamp=int(row.occurred * 1000),
                 on_delivery=report,
             )
@@ -147,21 +150,22 @@ class Kafka(Destination):
 
     def _result(self, report: Any, producer: Any) -> Result:
         if report is None or isinstance(report, DueboxError):
-            return report  # taken, or judged already
-        told = f"{report.str()} ({report.name()})"
+            return report  # accepted, or classified already
+        reason = f"{report.str()} ({report.name()})"
         if report.fatal():
             self._give_up(producer)
-            return Undelivered(f"The Kafka producer had to give up: {told}")
+            return Undelivered(f"The Kafka producer failed: {reason}")
         if report.code() in self._for_good:
-            return Refused(f"Kafka refused the record: {told}")
+            return Refused(f"Kafka refused the record: {reason}")
         if report.code() in self._no_right:
-            return Undelivered(f"Kafka does not allow it: {told}; give its user the right to write there.")
+            return Undelivered(f"Kafka does not allow it: {reason}; grant its user the right to write there.")
         if report.code() in self._no_topic:
-            return Undelivered(f"Kafka has no such topic: {told}; create it, or correct `topic`.")
-        return Undelivered(f"Kafka did not take the record: {told}")
+            return Undelivered(f"Kafka has no such topic: {reason}; create it, or correct `topic`.")
+        return Undelivered(f"Kafka did not accept the record: {reason}")
 
     def _give_up(self, producer: Any) -> None:
-        """It will never work again. Threads that still hear from it keep it; another one may be there already."""
+        """Drop a producer that failed for good. Threads that still wait for its reports keep it; another one may exist
+        already."""
         with self._lock:
             if self._producer is producer:
                 self._producer = None
@@ -188,7 +192,7 @@ class Kafka(Destination):
     def _complete(self, servers: str, given: Mapping[str, Any]) -> dict[str, Any]:
         for name in OURS:
             if name in given:
-                raise InvalidDestination(f"settings[{name!r}] is not yours to set; leave it out.")
+                raise InvalidDestination(f"settings[{name!r}] is set by Duebox; leave it out.")
         return {
             "client.id": f"duebox-{self.alias}",
             "message.max.bytes": 1_000_000,
@@ -203,7 +207,7 @@ class Kafka(Destination):
 
 
 class _Reports:
-    """What became of each record of a batch: nothing is good, an error is not."""
+    """The result of each record of a batch: None if it was delivered, otherwise an error."""
 
     def __init__(self, count: int) -> None:
         self.errors: list[Any] = [Undelivered("Kafka did not answer in time.") for _ in range(count)]
@@ -217,7 +221,7 @@ class _Reports:
         return lambda error, message: self._take(number, error)
 
     def put(self, number: int, error: Any) -> None:
-        """It was not even sent."""
+        """The record was not sent."""
         if error is not None:
             self._take(number, error)
 

@@ -1,4 +1,4 @@
-"""NATS JetStream: each event is a message on a subject, known by its id, so that the stream drops repeats.
+"""NATS JetStream: each event is a message on a subject; the stream drops duplicates by event id.
 
 "nats": {"BACKEND": "duebox.destinations.nats.NatsJetStream", "OPTIONS": {"url": "nats://localhost:4222"}}
 """
@@ -9,36 +9,92 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 from duebox.destinations.base import Destination, Result
-from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers
-from duebox.destinations.given import only_known
-from duebox.destinations.looping import LoopThread
-from duebox.destinations.naming import Name
+from duebox.destinations.options import Name, driver, only_known, positive
+from duebox.events.fact import Fact
+from duebox.events.outcomes import Delivered
 from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
-from duebox.fact import Fact
-from duebox.outcome import Delivered
+
+__all__ = ["NatsJetStream"]
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread, started by the first call of `run` from any thread."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float) -> T:
+        """Run a coroutine and return its result; TimeoutError if it does not end in time."""
+        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    def stop(self, last: Coroutine[Any, Any, None], timeout: float = 5.0) -> None:
+        """Run a final coroutine and end the thread; does nothing if the thread never started."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            last.close()
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_end(last), loop).result(timeout)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+async def _end(last: Coroutine[Any, Any, None]) -> None:
+    """Run the final coroutine, and cancel all tasks that would otherwise run in a closed loop."""
+    try:
+        await last
+    finally:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
 
 logger = logging.getLogger("duebox.destinations")
 
 OURS = ("servers", "allow_reconnect", "connect_timeout", "error_cb")
 SCHEMES = ("nats", "tls", "ws", "wss")
 _NO_ANSWER = "NATS did not answer in time."
-_NO_STREAM = "Somebody who is no stream answered; add the subject to the subjects of a stream, or correct `subject`."
-_NOBODY = {"code": 503}  # what the server itself answers, where nobody listens
-_FRAME_BYTES = 16  # what the protocol puts around the headers
+_NO_STREAM = (
+    "A subscriber that is not a stream answered; add the subject to the subjects of a stream, or correct `subject`."
+)
+_NOBODY = {"code": 503}  # the answer of the server itself if there is no subscriber
+_FRAME_BYTES = 16  # the overhead of the protocol around the headers
 
 
 class NatsJetStream(Destination):
     """A batch is published in order on one connection, and then all answers are awaited.
 
-    The stream drops what comes again within its duplicate window, which is two minutes unless it says otherwise.
-    `options` are those of nats-py's `connect`, such as `user_credentials`.
+    The stream drops messages that are sent again within its duplicate window, two minutes by default. `options` are
+    those of nats-py's `connect`, such as `user_credentials`.
     """
 
     batch_size = 100
@@ -57,7 +113,7 @@ class NatsJetStream(Destination):
         super().__init__(alias)
         self._nats = driver("nats", "nats")
         if any(character in subject for character in " \t\r\n*>"):
-            raise InvalidDestination(f"subject={subject!r} holds a space or a wildcard; correct it.")
+            raise InvalidDestination(f"subject={subject!r} contains a space or a wildcard; correct it.")
         self._subject = Name(subject, option="subject", unsafe=r"[\s*>]")
         self._timeout = positive("timeout", timeout)
         self._servers = _servers(url)
@@ -83,7 +139,7 @@ class NatsJetStream(Destination):
         self._loop = LoopThread(f"duebox-nats-{self.alias}")
 
     def _leave_to_parent(self) -> None:
-        if self._process != os.getpid():  # after a fork: the thread is not here, and the connection is the parent's
+        if self._process != os.getpid():  # after a fork: the thread and the connection belong to the parent
             self._begin()
 
     async def _publish(self, batch: Sequence[Fact]) -> list[Result]:
@@ -100,24 +156,24 @@ class NatsJetStream(Destination):
         except (self._nats.errors.Error, OSError, TimeoutError) as error:
             logger.info("NATS answered %d of %d: %s", len(batch) - answers.missing, len(batch), str(error) or "timeout")
         if answers.missing == len(batch):
-            await self._let_go()  # it may be half open, and would stay so for minutes
+            await self._let_go()  # it may be half open for minutes
         elif client.is_connected:
             await subscription.unsubscribe()
         return answers.results
 
     async def _send(self, client: Any, fact: Fact, reply: str, answers: _Answers, number: int) -> None:
-        told = {"Nats-Msg-Id": fact.row.id, **headers(fact)}
+        fields = {"Nats-Msg-Id": fact.row.id, **headers(fact)}
         payload = envelope(fact).encode()
-        # The limit of the server is for both, and it cuts the connection of whoever breaks it.
-        size = len(payload) + sum(len(name) + len(value.encode()) + 4 for name, value in told.items()) + _FRAME_BYTES
+        # The limit of the server applies to both together; it closes the connection if a message exceeds the limit.
+        size = len(payload) + sum(len(name) + len(value.encode()) + 4 for name, value in fields.items()) + _FRAME_BYTES
         if size > client.max_payload:
             answers.put(number, TooLarge(size, client.max_payload))
         else:
-            await client.publish(self._subject.of(fact), payload, reply=reply, headers=told)
+            await client.publish(self._subject.of(fact), payload, reply=reply, headers=fields)
 
     async def _connected(self) -> Any:
-        """The one connection of this process. One that broke is replaced; the client's own way back would send what
-        was given up already."""
+        """The connection of this process. A broken one is replaced; the client's own reconnect would send messages that
+        were given up already."""
         async with self._connecting:
             if self._client is None or not self._client.is_connected:
                 await self._let_go()
@@ -132,13 +188,13 @@ class NatsJetStream(Destination):
                 **self._options,
             )  # fmt: skip
         except BaseException:
-            with suppress(Exception):  # it cannot close what it has not begun, and would hide why
+            with suppress(Exception):  # closing a connection that was never opened fails, and would hide the reason
                 await client.close()
             raise
         return client
 
     async def _note(self, error: Exception) -> None:
-        """The client tries again until its time is over, and says why not here only."""
+        """Store the last error of the client while it tries to connect; it reports them only to this callback."""
         self._trouble = error
         logger.info("NATS: %s", str(error) or type(error).__name__)
 
@@ -150,7 +206,7 @@ class NatsJetStream(Destination):
     def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         for name in OURS:
             if name in options:
-                raise InvalidDestination(f"options[{name!r}] is not yours to set; leave it out.")
+                raise InvalidDestination(f"options[{name!r}] is set by Duebox; leave it out.")
         only_known("options", options, list(signature(self._nats.NATS().connect).parameters))
         return dict(options)
 
@@ -161,7 +217,7 @@ class NatsJetStream(Destination):
 
 
 class _Answers:
-    """What the stream says about each message of a batch; it answers on the inbox of the batch, by number."""
+    """The answers of the stream to each message of a batch; they arrive on the inbox of the batch, by number."""
 
     def __init__(self, count: int) -> None:
         self.results: list[Result] = [Undelivered(_NO_ANSWER) for _ in range(count)]
@@ -177,7 +233,7 @@ class _Answers:
         if (answer := _answer(message)) is not None:
             self.put(number, _result(answer))
         elif number in self._open:
-            # Whoever else listens to the subject may answer too. The stream is still to be heard.
+            # Other subscribers to the subject may answer too. Wait for the stream.
             self.results[number] = Undelivered(_NO_STREAM)
 
     def put(self, number: int, result: Result) -> None:
@@ -189,7 +245,7 @@ class _Answers:
 
 
 def _answer(message: Any) -> dict[str, Any] | None:
-    """What JetStream says, or None where it was not JetStream."""
+    """The answer of JetStream, or None if it is from another subscriber."""
     if message.headers and message.headers.get("Status") == "503":
         return {"error": _NOBODY}
     try:
@@ -207,18 +263,18 @@ def _answer(message: Any) -> dict[str, Any] | None:
 def _result(answer: dict[str, Any]) -> Result:
     error = answer.get("error")
     if error is _NOBODY:
-        # Also while a stream elects its leader: another try may help.
-        return Undelivered("No stream of NATS takes the subject; add it to the subjects of one, or correct `subject`.")
+        # Also while a stream elects its leader: a retry may help.
+        return Undelivered("No stream of NATS has the subject; add it to the subjects of one, or correct `subject`.")
     if error:
         reason = f"{error.get('description')} (code {error.get('err_code')})"
         if error.get("code") == 400:
             return Refused(f"The stream refused the event: {reason}")
-        return Undelivered(f"The stream did not take the event: {reason}")
+        return Undelivered(f"The stream did not accept the event: {reason}")
     return Delivered("the stream had it already") if answer.get("duplicate") else None
 
 
 def _servers(url: str | Sequence[str]) -> list[str]:
-    """A URL may hold a password: only its beginning is quoted."""
+    """Messages quote only the scheme of a URL, which may contain a password."""
     given = [url] if isinstance(url, str) else list(url)
     if not given or "" in given:
         raise InvalidDestination("url is empty; write it as nats://localhost:4222.")

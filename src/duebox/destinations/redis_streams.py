@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from duebox.destinations.base import Destination, Problem, Result
-from duebox.destinations.drivers import driver, positive
 from duebox.destinations.envelope import envelope, headers
-from duebox.destinations.naming import Name
+from duebox.destinations.options import Name, driver, positive
+from duebox.events.fact import Fact
 from duebox.exceptions import InvalidDestination, Refused, Undelivered
-from duebox.fact import Fact
+
+__all__ = ["RedisStreams"]
 
 
 class RedisStreams(Destination):
-    """A batch is one pipeline: one round trip, in order. An entry that Redis does not take fails alone."""
+    """A batch is one pipeline: one round trip, in order. An entry that Redis refuses fails alone."""
 
     batch_size = 100
     keeps_order = True
@@ -33,7 +34,7 @@ class RedisStreams(Destination):
 
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
         errors = self._redis.exceptions
-        # No MULTI: one entry that is refused must not hold up the others.
+        # No MULTI: one refused entry must not fail the others.
         with self._client.pipeline(transaction=False) as pipeline:
             for fact in batch:
                 fields = {**headers(fact), "event": envelope(fact)}
@@ -43,7 +44,7 @@ class RedisStreams(Destination):
             except errors.RedisError as error:
                 raise Undelivered(f"Redis did not answer: {error}") from error
         if any(isinstance(answer, errors.ReadOnlyError) for answer in answers):
-            # It became a replica. Its name leads to the new master, for whoever connects anew.
+            # The server became a replica. A new connection by its name reaches the new master.
             self._client.connection_pool.disconnect(inuse_connections=False)
         return [self._result(answer) for answer in answers]
 
@@ -51,7 +52,9 @@ class RedisStreams(Destination):
         if self._maxlen is None:
             return []
         if self._maxlen < 1000:  # trimmed by whole nodes, of a hundred entries each
-            return [(f"maxlen is {self._maxlen}; readers that are away for a moment miss events.", "Make it larger.")]
+            return [
+                (f"maxlen is {self._maxlen}; readers that are offline for a moment miss events.", "Make it larger.")
+            ]
         return []
 
     def close(self) -> None:
@@ -61,22 +64,22 @@ class RedisStreams(Destination):
         if not isinstance(answer, Exception):
             return None
         if isinstance(answer, self._redis.exceptions.NoPermissionError) or str(answer).startswith("NOPERM"):
-            return Undelivered(f"Redis does not allow it: {answer}; give its user the right to add to the stream.")
+            return Undelivered(f"Redis does not allow it: {answer}; grant its user the right to add to the stream.")
         if str(answer).startswith("WRONGTYPE"):
             return Refused(f"Redis refused the entry: {answer}")
-        return Undelivered(f"Redis did not take the entry: {answer}")
+        return Undelivered(f"Redis did not accept the entry: {answer}")
 
     def _connected(self, url: str, timeout: float) -> Any:
-        """Connects when it is used. A try that fails is not repeated in here: the engine does that, and counts."""
+        """A client that connects on first use. It does not retry: the engine does that, and counts attempts."""
         retry = driver("redis.retry", "redis").Retry(driver("redis.backoff", "redis").NoBackoff(), 0)
         invalid = InvalidDestination(
-            "url is no Redis URL; write it as redis://user:password@host:6379/0; in a password, '#' is %23, '/' %2F."
+            "url is not a Redis URL; write it as redis://user:password@host:6379/0; in a password, '#' is %23, '/' %2F."
         )
-        if "#" in str(url):  # all that follows would be left out
+        if "#" in str(url):  # everything after it would be ignored
             raise invalid
         try:
             return self._redis.Redis.from_url(
                 url, socket_timeout=timeout, socket_connect_timeout=timeout, socket_keepalive=True, retry=retry
             )
-        except (ValueError, AttributeError):  # quotes what it takes for the port, which may be a part of the password
+        except (ValueError, AttributeError):  # it quotes the supposed port, which may be a part of the password
             raise invalid from None

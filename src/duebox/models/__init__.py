@@ -1,40 +1,59 @@
-"""The rows. Events and attempts are only ever inserted; deliveries live while there is work to do."""
+"""The rows. Events and attempts are only ever inserted; deliveries live while there is work to do.
+
+audit        the audit log
+delivery     deliveries, worker leases, runs of tasks
+destination  state of destinations, webhook endpoints and receipts
+event        events and attempts
+rollup       counts per minute and per hour
+schedule     schedules, their log, and row changes
+"""
 
 # ruff: noqa: E402
 from __future__ import annotations
 
 from duebox.conf import require_app
 
-# First of all: Django's own error about models of an app that is not installed names no repair.
+# Checked first: Django's own error about models of an app that is not installed does not name the repair.
 require_app()
 
-from duebox.models.attempt import Attempt
-from duebox.models.audit import AuditEntry, AuditHead
-from duebox.models.dead_mail import DeadMail
-from duebox.models.delivery import Delivery
-from duebox.models.destination_state import DestinationState
-from duebox.models.event import Event
-from duebox.models.handover import Handover
-from duebox.models.row_change import RowChange
-from duebox.models.schedule import Schedule
-from duebox.models.schedule_log import ScheduleLog
-from duebox.models.task_run import TaskRun
-from duebox.models.webhook_endpoint import WebhookEndpoint
-from duebox.models.webhook_receipt import WebhookReceipt
-from duebox.models.worker import Worker
+from duebox.models.audit import (
+    AuditBatch,
+    AuditEntry,
+    AuditErasure,
+    AuditHead,
+    AuditKey,
+    AuditSeal,
+    AuditWriter,
+    AuditWriterSealed,
+    StoredAuditEntry,
+)
+from duebox.models.delivery import DeadLetter, Delivery, TaskRun, Worker
+from duebox.models.destination import DeadMail, DestinationState, Handover, WebhookEndpoint, WebhookReceipt
+from duebox.models.event import Attempt, Event
+from duebox.models.rollup import Rollup
+from duebox.models.schedule import RowChange, Schedule, ScheduleLog
 
 __all__ = [
     "Attempt",
+    "AuditBatch",
     "AuditEntry",
+    "AuditErasure",
     "AuditHead",
+    "AuditKey",
+    "AuditSeal",
+    "AuditWriter",
+    "AuditWriterSealed",
+    "DeadLetter",
     "DeadMail",
     "Delivery",
     "DestinationState",
     "Event",
     "Handover",
+    "Rollup",
     "RowChange",
     "Schedule",
     "ScheduleLog",
+    "StoredAuditEntry",
     "TaskRun",
     "WebhookEndpoint",
     "WebhookReceipt",

@@ -1,22 +1,26 @@
+"""Deliveries, which exist while there is work to do; worker leases; runs of tasks."""
+
 from __future__ import annotations
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from duebox import clock
-from duebox.subscribers import OUTSIDE, by_name
+from duebox.events.address import is_outside
+from duebox.events.subscribers import by_name
 
 STATES = ("due", "retrying", "running", "waiting", "scheduled", "dead", "parked", "orphaned")
-"""The words by which deliveries are asked for. Orphaned ones have another state besides."""
+"""The states by which deliveries can be filtered. Orphaned ones have another state as well."""
 
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def with_state(self) -> DeliveryQuerySet:
-        """Adds `state`, the word a person would use: due, running, retrying, scheduled, waiting, dead, parked."""
+        """Adds `state`, a word for people: due, running, retrying, scheduled, waiting, dead, parked."""
         later = Q(due_at__gt=clock.override() or Now())
         return self.annotate(
             state=Case(
@@ -30,22 +34,22 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         )
 
     def in_state(self, *states: str) -> DeliveryQuerySet:
-        """Those of which `with_state` would say one of these words; or `orphaned`."""
+        """Deliveries in one of the states of `with_state`, or `orphaned`."""
         return self.filter(reduce(or_, map(_which, states)))
 
     def orphaned(self) -> DeliveryQuerySet:
-        """For a handler or a destination that this code does not have; nobody takes them."""
+        """Deliveries for a handler or a destination that this code does not have, so that no worker claims them."""
         return self.in_state("orphaned")
 
     def dead(self) -> DeliveryQuerySet:
         return self.filter(status="dead")
 
     def parked(self) -> DeliveryQuerySet:
-        """Dead letters that somebody has set aside, with a note in the history."""
+        """Deliveries that a person has parked, with a note in the history."""
         return self.filter(status="parked")
 
     def blocked(self) -> DeliveryQuerySet:
-        """Ordered deliveries that stand behind an earlier one of their stream."""
+        """Ordered deliveries that wait for an earlier one of their stream."""
         return self.filter(status="waiting")
 
 
@@ -64,12 +68,12 @@ def _which(state: str) -> Q:
 
 def _of_nobody() -> Q:
     names = list(by_name())
-    parts = [Q(subscriber__startswith=f"{name}/") for name in names if name.startswith(OUTSIDE)]
+    parts = [Q(subscriber__startswith=f"{name}/") for name in names if is_outside(name)]
     return ~reduce(or_, parts, Q(subscriber__in=names))
 
 
 class Delivery(models.Model):
-    """Work to do: one event for one subscriber. The row is gone once it is delivered; `Attempt` remembers.
+    """Work to do: one event for one subscriber. The row is deleted once it is delivered; its history is in `Attempt`.
 
     Claiming writes `lease` alone, which no index and no index condition mentions, so that every claim is a
     heap-only update. No foreign keys: they would lock the event on every insert.
@@ -98,6 +102,10 @@ class Delivery(models.Model):
     class Meta:
         db_table = "duebox_delivery"
         verbose_name_plural = "deliveries"
+        permissions = [
+            ("retry_delivery", "Can retry and park deliveries"),
+            ("discard_delivery", "Can discard deliveries"),
+        ]
         indexes = [
             models.Index(
                 fields=["due_at", "id"],
@@ -139,3 +147,75 @@ class Delivery(models.Model):
     def __str__(self) -> str:
         state = getattr(self, "state", None) or ("running" if self.lease else self.status)
         return f"{self.event_id} to {self.subscriber}: {state}"
+
+
+class DeadLetterManager(models.Manager[Any]):
+    def get_queryset(self) -> DeliveryQuerySet:
+        return DeliveryQuerySet(self.model, using=self._db).filter(Q(status="dead") | Q(status="parked"))
+
+
+class DeadLetter(Delivery):
+    """A delivery that failed for good, or that a person parked: the admin lists them as dead letters."""
+
+    objects = DeadLetterManager()  # type: ignore[misc, assignment]
+
+    class Meta:
+        proxy = True
+        verbose_name = "dead letter"
+
+
+class Worker(models.Model):
+    """A lease: one row per worker process and start, kept alive by its heartbeat on the database's clock.
+
+    The id is the fencing token: it is never used twice, every claim carries it, and a worker that lost its lease
+    must take a new one before it claims again.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.TextField()
+    mode = models.TextField(db_default="poll")
+    listening = models.BooleanField(db_default=False)
+    started_at = models.DateTimeField(db_default=Now())
+    beat_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    suspect = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "duebox_worker"
+        constraints = [
+            models.CheckConstraint(condition=Q(mode__in=["listen", "poll"]), name="duebox_worker_known_mode"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.mode}), alive until {self.expires_at:%H:%M:%S}"
+
+
+class TaskRun(models.Model):
+    """The status of a task of django.tasks. Its event has the arguments; the row is created at its first run."""
+
+    class Status(models.TextChoices):
+        READY = "READY", "Ready"
+        RUNNING = "RUNNING", "Running"
+        FAILED = "FAILED", "Failed"
+        SUCCESSFUL = "SUCCESSFUL", "Successful"
+
+    event_id = models.UUIDField(primary_key=True)
+    status = models.TextField(choices=Status)
+    started_at = models.DateTimeField()
+    last_attempted_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    return_value = models.JSONField(null=True)
+    errors = models.JSONField(default=list)
+    worker_ids = models.JSONField(default=list)
+
+    class Meta:
+        db_table = "duebox_task"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(status__in=["READY", "RUNNING", "FAILED", "SUCCESSFUL"]),
+                name="duebox_task_known_status",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id}: {self.status}"

@@ -1,34 +1,59 @@
+"""Events and the attempts to deliver them. Both are only ever inserted."""
+
 from __future__ import annotations
 
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Case, Exists, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 
-from duebox.fact import expiry_in
-from duebox.identities import aggregate_of
-from duebox.ids import uuid7
+from duebox.events.fact import expiry_in
+from duebox.events.identities import aggregate_of, uuid7
+
+STATES = ("processing", "completed", "failed")
+"""The states of `with_state`."""
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    """Questions a person asks about events, answered from their deliveries."""
+    """Queries on events by the state of their deliveries."""
+
+    def with_state(self) -> EventQuerySet:
+        """Adds `state`, a word for people: failed if a delivery is dead or parked, processing if one is still open,
+        otherwise completed."""
+        failed = self._deliveries(Q(status__in=["dead", "parked"]))
+        return self.annotate(
+            state=Case(
+                When(Exists(failed), then=Value("failed")),
+                When(Exists(self._deliveries(Q())), then=Value("processing")),
+                default=Value("completed"),
+                output_field=models.TextField(),
+            )
+        )
+
+    def in_state(self, *states: str) -> EventQuerySet:
+        """Events in one of the states of `with_state`."""
+        some, failed = Exists(self._deliveries(Q())), Exists(self._deliveries(Q(status__in=["dead", "parked"])))
+        which = {"failed": Q(failed), "processing": Q(some) & ~Q(failed), "completed": ~Q(some)}
+        return self.filter(reduce(or_, (which[state] for state in states)))
 
     def pending(self) -> EventQuerySet:
-        """Some reaction is still to come: due, waiting, retrying or running."""
+        """Events with an open delivery: due, waiting, retrying or running."""
         return self.filter(Exists(self._deliveries(~Q(status__in=["dead", "parked"]))))
 
     def dead(self) -> EventQuerySet:
-        """Some reaction gave up."""
+        """Events with a dead or parked delivery."""
         return self.filter(Exists(self._deliveries(Q(status="dead"))))
 
     def completed(self) -> EventQuerySet:
-        """Every reaction has happened."""
+        """Events without open, dead or parked deliveries."""
         return self.filter(~Exists(self._deliveries(Q())))
 
     def about(self, entity: str | models.Model, id: object = None) -> EventQuerySet:
-        """Those about one entity: a model instance, or a type and an id."""
+        """Events about one entity: a model instance, or a type and an id."""
         aggregate_type, aggregate_id = aggregate_of((entity, id) if isinstance(entity, str) else entity)
         return self.filter(aggregate_type=aggregate_type, aggregate_id=aggregate_id)
 
@@ -61,6 +86,7 @@ class Event(models.Model):
 
     class Meta:
         db_table = "duebox_event"
+        permissions = [("view_payload", "Can view the payloads of events")]
         # Pattern operators compare bytes: an insert does not pay for the collation of the database.
         indexes = [
             models.Index(
@@ -95,3 +121,74 @@ class Event(models.Model):
     def __str__(self) -> str:
         about = f" about {self.aggregate_type}:{self.aggregate_id}" if self.aggregate_type else ""
         return f"{self.type}{about} at {self.occurred_at:%Y-%m-%d %H:%M:%S %Z}".rstrip()
+
+
+FINAL = ["delivered", "discarded", "expired"]
+"""Outcomes that end a delivery."""
+
+
+class Attempt(models.Model):
+    """The append-only history: one line for every change of a delivery, and for every repeated emit with an idempotency
+    key, which creates no delivery."""
+
+    class Outcome(models.TextChoices):
+        DELIVERED = "delivered", "Delivered"
+        RETRIED = "retried", "Failed, to be retried"
+        SNOOZED = "snoozed", "Snoozed by the handler"
+        DISCARDED = "discarded", "Discarded by the handler or by a person"
+        EXPIRED = "expired", "Not run, its event had expired"
+        DEAD = "dead", "Failed for good"
+        RESCUED = "rescued", "Worker lost, given back"
+        REDRIVEN = "redriven", "Taken from the dead letters"
+        PARKED = "parked", "Set aside by a person"
+        REPLAYED = "replayed", "Sent again, or to a new subscriber"
+        DEDUPLICATED = "deduplicated", "Emitted again with its idempotency key; nothing was stored"
+
+    id = models.BigAutoField(primary_key=True)
+    event_id = models.UUIDField()
+    delivery_id = models.BigIntegerField()
+    subscriber = models.TextField()
+    number = models.PositiveSmallIntegerField()
+    outcome = models.TextField(choices=Outcome)
+    due_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    settled_at = models.DateTimeField(db_default=Now())
+    took_ms = models.FloatField(null=True)
+    lease = models.BigIntegerField(null=True)
+    note = models.TextField(db_default="")
+    status = models.PositiveSmallIntegerField(null=True)
+
+    class Meta:
+        db_table = "duebox_attempt"
+        indexes = [
+            models.Index(fields=["event_id"], name="duebox_attempt_of_event"),
+            # The history of one endpoint; the name of a handler has no slash.
+            models.Index(
+                fields=["subscriber", "id"], condition=Q(subscriber__contains="/"), name="duebox_attempt_of_part"
+            ),
+            # Lines that are removed before their event is. Most lines are "delivered" and are not in it.
+            models.Index(fields=["id"], condition=~Q(outcome__in=FINAL), name="duebox_attempt_not_final"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    outcome__in=[
+                        "delivered",
+                        "retried",
+                        "snoozed",
+                        "discarded",
+                        "expired",
+                        "dead",
+                        "rescued",
+                        "redriven",
+                        "parked",
+                        "replayed",
+                        "deduplicated",
+                    ]
+                ),
+                name="duebox_attempt_known_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id} to {self.subscriber}, attempt {self.number}: {self.outcome}"

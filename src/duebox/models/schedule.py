@@ -1,11 +1,17 @@
+"""Schedules, the log of deviations from the plan, and row changes recorded by triggers."""
+
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Concat, Now
 
-from duebox.identities import aggregate_of
+from duebox.events.identities import aggregate_of
 from duebox.models.delivery import Delivery
 from duebox.models.event import Event
 
@@ -14,13 +20,17 @@ _FAILED = Q(status="dead") | Q(status="parked")
 _OPEN = Q(status="pending") | Q(status="waiting")
 
 
+STATES = ("scheduled", "paused", "processing", "completed", "failed", "cancelled")
+"""The states of `with_state`."""
+
+
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
-    """Questions a person asks about what is to come, and about what became of what has fired."""
+    """Queries on schedules by their own state and by the state of the last occurrence that fired."""
 
     def with_state(self) -> ScheduleQuerySet:
-        """Adds `state`, the word a person would use: scheduled, paused, processing, completed, failed or cancelled;
-        and `last_state`, what became of the occurrence that fired last: processing, completed or failed, or nothing
-        where none has fired. Both are told by the deliveries of the event that it fired."""
+        """Adds `state`, a word for people: scheduled, paused, processing, completed, failed or cancelled; and
+        `last_state`, the state of the occurrence that fired last: processing, completed or failed, or empty if none has
+        fired. Both depend on the deliveries of the event that it fired."""
         fired = Event.objects.filter(
             type=OuterRef(OuterRef("type")),
             idempotency_key=Concat(
@@ -29,7 +39,7 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         )
         deliveries = Delivery.objects.filter(event_id=Subquery(fired.values("id")[:1]))
         words = Case(When(_FAILED, then=Value("failed")), default=Value("processing"))
-        # In the order of the alphabet: one that failed tells more than one that is still being processed.
+        # In alphabetical order: "failed" is more important than "processing".
         worst = Subquery(deliveries.annotate(word=words).order_by("word").values("word")[:1])
         last_state = Case(
             When(fired="", then=Value("")),
@@ -39,8 +49,19 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         ended = Case(When(Q(status="completed") & ~Q(fired=""), then=F("last_state")), default=F("status"))
         return self.annotate(last_state=last_state).annotate(state=ended)
 
+    def in_state(self, *states: str) -> ScheduleQuerySet:
+        """Schedules in one of the states of `with_state`."""
+        ended = Q(status="completed")
+        # Rows that can be in the state at all: the state itself is computed for these only.
+        narrow = {
+            "processing": ended & self._fired_with(_OPEN),
+            "failed": Q(status="failed") | ended & self._fired_with(_FAILED),
+        }
+        candidates = reduce(or_, (narrow.get(state, Q(status=state)) for state in states))
+        return self.with_state().filter(candidates, Q(("state__in", states)))
+
     def scheduled(self) -> ScheduleQuerySet:
-        """Those that will fire."""
+        """Schedules that will fire."""
         return self.filter(status="scheduled")
 
     def paused(self) -> ScheduleQuerySet:
@@ -50,12 +71,12 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         return self.filter(status="cancelled")
 
     def processing(self) -> ScheduleQuerySet:
-        """Those of which what fired last is still being handled, or tried again; they may go on firing."""
+        """Schedules whose last event is still being handled or retried; they may continue to fire."""
         return self.with_state().filter(self._fired_with(_OPEN), Q(("last_state", "processing")))
 
     def failed(self) -> ScheduleQuerySet:
-        """Those whose rule cannot be followed any more, or of which what fired last has failed for good, also if they
-        go on firing."""
+        """Schedules whose rule cannot be followed any more, or whose last event has failed for good, even if they
+        continue to fire."""
         rules = self.model._default_manager.using(self.db).filter(status="failed").values("pk")
         fired = self.model._default_manager.using(self.db).filter(self._fired_with(_FAILED)).values("pk")
         return self.with_state().filter(
@@ -63,25 +84,25 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         )
 
     def completed(self) -> ScheduleQuerySet:
-        """Those that have nothing left to fire, and whose last event everybody has handled."""
+        """Schedules with nothing left to fire whose last event was handled by all subscribers."""
         return self.with_state().filter(Q(("state", "completed")), status="completed")
 
     def _fired_with(self, which: Q) -> Q:
-        """Those that fired an event of which there is such a delivery. Found from the deliveries, which are few."""
+        """Schedules that fired an event with such a delivery. Found from the deliveries, which are few."""
         deliveries = Delivery.objects.using(self.db).filter(which).values("event_id")
         events = Event.objects.using(self.db).filter(id__in=deliveries, metadata__has_key="schedule")
         return Q(key__in=events.values(schedule_key=KT("metadata__schedule__key")))
 
     def live(self) -> ScheduleQuerySet:
-        """Those that will fire, or would if they were not paused."""
+        """Schedules that will fire, or would if they were not paused."""
         return self.filter(status__in=["scheduled", "paused"])
 
     def of_project(self) -> ScheduleQuerySet:
-        """Without what Duebox schedules for itself: its upkeep, and the runs of sweeps."""
+        """Without the schedules of Duebox itself: maintenance, and the runs of sweeps."""
         return self.exclude(type__startswith="duebox.")
 
     def about(self, entity: str | models.Model, id: object = None) -> ScheduleQuerySet:
-        """Those of one entity: a model instance, or a type and an id. A type alone means all its entities."""
+        """Schedules of one entity: a model instance, or a type and an id. A type alone means all its entities."""
         if isinstance(entity, str) and id is None:
             return self.filter(aggregate_type=entity)
         aggregate_type, aggregate_id = aggregate_of((entity, id) if isinstance(entity, str) else entity)
@@ -89,9 +110,9 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
 
 
 class Schedule(models.Model):
-    """An intention: at this local time in this zone, by this rule, emit that event. One row however often it repeats.
+    """An event to emit at a local time in a zone, once or by a rule. One row, however often it repeats.
 
-    `intent` is the truth; `due_at` is derived from it, by the release of the zone database named in `tz_release`.
+    `intent` is authoritative; `due_at` is derived from it, with the release of the zone database in `tz_release`.
     """
 
     class Status(models.TextChoices):
@@ -102,9 +123,9 @@ class Schedule(models.Model):
         FAILED = "failed", "Failed: its rule cannot be followed any more"
 
     class OptOut(models.TextChoices):
-        """Whether somebody cancelled it with `duebox.cancel`. Its plan leaves it alone then, until `duebox.restore`."""
+        """Whether it was cancelled with `duebox.cancel`. Its plan does not change it then, until `duebox.restore`."""
 
-        NONE = "", "Nobody cancelled it"
+        NONE = "", "Not cancelled"
         KEY = "key", "Cancelled by its key"
         ENTITY = "entity", "Cancelled with everything about its entity"
 
@@ -141,6 +162,7 @@ class Schedule(models.Model):
 
     class Meta:
         db_table = "duebox_schedule"
+        permissions = [("cancel_schedule", "Can cancel, pause and resume schedules")]
         indexes = [
             models.Index(fields=["due_at", "id"], condition=Q(status="scheduled"), name="duebox_schedule_fire_due"),
             models.Index(
@@ -149,9 +171,14 @@ class Schedule(models.Model):
                 name="duebox_schedule_about",
             ),
             models.Index(fields=["id"], condition=Q(status="failed"), name="duebox_schedule_list_failed"),
+            models.Index(
+                fields=["updated_at", "id"],
+                condition=Q(status__in=["completed", "cancelled"], opt_out=""),
+                name="duebox_schedule_ended",
+            ),
         ]
         constraints = [
-            # Not unique=True: Django would add a second index, for LIKE, that nobody needs.
+            # Not unique=True: Django would add a second, useless index for LIKE.
             models.UniqueConstraint(fields=["key"], name="duebox_schedule_one_per_key"),
             models.CheckConstraint(
                 condition=Q(status__in=["scheduled", "paused", "completed", "cancelled", "failed"]),
@@ -187,3 +214,95 @@ class Schedule(models.Model):
             return None
         events = Event.objects.using(self._state.db)
         return events.filter(type=self.type, idempotency_key=f"{self.key}/{self.fired}").first()
+
+
+class ScheduleLog(models.Model):
+    """The append-only schedule log: occurrences that were moved, missed, skipped or cancelled, and rows that a sweep
+    found. An occurrence that fires as planned has no line here: its event has the due time.
+    """
+
+    class What(models.TextChoices):
+        MOVED = "moved", "Moved to another instant"
+        MISSED = "missed", "Missed: it will not fire any more"
+        SKIPPED = "skipped", "Passed over: no longer valid when it came due"
+        CANCELLED = "cancelled", "Cancelled"
+        PAUSED = "paused", "Paused"
+        RESUMED = "resumed", "Resumed"
+        RESTORED = "restored", "Asked for again after it was cancelled"
+        FAILED = "failed", "Could not be followed"
+        SWEPT = "swept", "Found and stamped by a sweep"
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(db_default=Now())
+    what = models.TextField(choices=What)
+    source = models.TextField()
+    occurrence = models.TextField(db_default="")
+    aggregate_type = models.TextField(db_default="")
+    aggregate_id = models.TextField(db_default="")
+    due_before = models.DateTimeField(null=True)
+    due_after = models.DateTimeField(null=True)
+    run = models.TextField(db_default="")
+    event_id = models.UUIDField(null=True)
+    note = models.TextField(db_default="")
+    occurrences = models.PositiveIntegerField(db_default=1)
+    last_occurrence = models.TextField(db_default="")
+
+    class Meta:
+        db_table = "duebox_schedule_log"
+        indexes = [
+            models.Index(fields=["source", "id"], name="duebox_schedule_log_of_source"),
+            models.Index(
+                fields=["aggregate_type", "aggregate_id"],
+                condition=~Q(aggregate_type=""),
+                name="duebox_schedule_log_about",
+            ),
+            models.Index(fields=["run"], condition=~Q(run=""), name="duebox_schedule_log_of_run"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    what__in=[
+                        "moved", "missed", "skipped", "cancelled", "paused", "resumed", "restored", "failed", "swept",
+                    ]
+                ),
+                name="duebox_schedule_log_known_what",
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        occurrence = f"/{self.occurrence}" if self.occurrence else ""
+        return f"{self.source}{occurrence}: {self.what}"
+
+
+class TextArrayField(models.Field):  # type: ignore[type-arg]
+    """A column of texts. Django's own ArrayField needs `django.contrib.postgres` in INSTALLED_APPS."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "text[]"
+
+
+class RowChange(models.Model):
+    """Rows followed by a plan that one statement changed, and whose schedules were not planned again yet.
+
+    Written by triggers on the followed tables, in the transaction of the change; removed by the transaction that plans
+    the row again. Most of the time this table is empty.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    source = models.TextField()
+    """The entity type of the followed model, such as `clinic.appointment`."""
+    key = models.TextField()
+    """The primary key as text, of a statement that changed one row; empty for all rows, after a TRUNCATE."""
+    keys = TextArrayField(null=True)
+    """The primary keys of a statement that changed several rows, at most 1,000; `key` is the first."""
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "duebox_row_change"
+        indexes = [
+            models.Index(fields=["source", "key"], name="duebox_row_change_of_row"),
+            models.Index(fields=["source"], condition=Q(keys__isnull=False), name="duebox_row_change_of_rows"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.key or '*'}" if self.keys is None else f"{self.source}: {len(self.keys)} rows"

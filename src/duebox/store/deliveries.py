@@ -1,20 +1,22 @@
-"""Claim, settle, release: the life of a delivery between two commits."""
+"""Deliveries as rows: claim, settle and release them, count the backlog, and find blocked and busy streams."""
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from duebox import clock
+from duebox.dead_letters.fingerprint import fingerprint
+from duebox.events.address import Address
+from duebox.events.fact import Fact, FactRow
+from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
+from duebox.events.subscribers import is_known
 from duebox.exceptions import Refused, Undelivered
-from duebox.fact import Fact
-from duebox.fingerprint import fingerprint
-from duebox.outcome import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
-from duebox.store.statements import execute, number_array, run, text_array
+from duebox.store.run_sql import execute, number_array, run, text_array
 
 _NOTE_LIMIT = 8_000
 
@@ -66,8 +68,9 @@ class Ended(NamedTuple):
 
 class Claimed(NamedTuple):
     claims: list[Claim]
-    parked: Counter[tuple[str, str]]
-    """Streams of which deliveries had to wait behind an earlier one, and how many."""
+    waiting: Counter[tuple[str, str]]
+    """For each stream, how many due deliveries were not claimed but got the status `waiting`, because an earlier one of
+    the stream is not done."""
 
 
 def claim(
@@ -87,8 +90,8 @@ def claim(
 
 def read_claims(rows: list[tuple[Any, ...]], lease: int) -> Claimed:
     claims = sorted((Claim(row, lease) for row in rows if row[3] >= 0), key=_DUE_THEN_ID)
-    parked = Counter((row[1], row[2]) for row in rows if row[3] < 0)
-    return Claimed(claims, parked)
+    waiting = Counter((row[1], row[2]) for row in rows if row[3] < 0)
+    return Claimed(claims, waiting)
 
 
 class ToNext(NamedTuple):
@@ -140,13 +143,13 @@ def settle(using: str, lease: int, ended: Sequence[Ended], *, now: datetime | No
 
 
 def release(using: str, lease: int, ids: Sequence[int]) -> None:
-    """Give back what did not get a fair chance; burns no attempt and leaves no history."""
+    """Give back deliveries that were not run, or not to the end: no attempt is used up, and no history written."""
     execute("release", using, {"id": ids, "lease": lease})
 
 
 def promote(using: str, streams: Collection[tuple[str, str]]) -> int:
     """Let the next delivery of each stream run. Call it after the commit that took the previous one away, and
-    after the commit that parked one: whichever comes second sees the other."""
+    after the commit that made one wait: whichever comes second sees the other."""
     pairs = list(streams)
     return len(
         run(
@@ -181,7 +184,7 @@ def _fates(ended: Sequence[Ended]) -> dict[str, str]:
         "note": text_array([_note(outcome) for outcome in outcomes]),
         "due": text_array([_until(outcome) for outcome in outcomes]),
         "after": _values([_after(outcome) for outcome in outcomes]),
-        "burns": _values([int(_burns(outcome)) for outcome in outcomes]),
+        "uses_attempt": _values([int(_uses_attempt(outcome)) for outcome in outcomes]),
         "rescued": _values([isinstance(outcome, Retried) and outcome.rescued for outcome in outcomes]),
         "status": _values([_status(outcome) for outcome in outcomes]),
         "fingerprint": text_array([fingerprint(each.error) if isinstance(each, Dead) else None for each in outcomes]),
@@ -193,8 +196,8 @@ def _values(given: Iterable[float | bool | None]) -> str:
     return number_array("NULL" if each is None else str(each) for each in given)
 
 
-def _burns(outcome: Outcome) -> bool:
-    return not isinstance(outcome, Snooze | Expired) and not (isinstance(outcome, Retried) and not outcome.burns)
+def _uses_attempt(outcome: Outcome) -> bool:
+    return not isinstance(outcome, Snooze | Expired) and not (isinstance(outcome, Retried) and not outcome.uses_attempt)
 
 
 def _status(outcome: Outcome) -> int | None:
@@ -249,3 +252,159 @@ def _note(outcome: Outcome) -> str:
 def storable(text: str) -> str:
     """The end of a long text, where a traceback says what happened, without what PostgreSQL cannot store."""
     return text[-_NOTE_LIMIT:].replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
+
+
+def enqueue(using: str, row: FactRow, subscriber: str, due: datetime | None) -> None:
+    """Nobody else receives the event, whatever they listen to. Without `due` it is due now."""
+    routes = {"route_subscriber": text_array([subscriber]), "route_stream": text_array([None])}
+    run("emit_one", using, {**row._asdict(), **routes, "now": due})
+
+
+COUNTED = 1_000
+"""So many that stand behind a head are counted: after that it matters little how many more."""
+LOOKED_AT = 1_000
+"""So many of the dead, of the parked, and of heads that others wait behind are compared, if there are more."""
+
+
+class Blocked(NamedTuple):
+    """A stream whose first delivery is dead, parked, or waits for its next try."""
+
+    subscriber: str
+    stream: str
+    head: int
+    event_id: str
+    status: str
+    attempt: int
+    due_at: datetime
+    waiting: int
+    """How many stand behind it, up to `COUNTED`."""
+    since: datetime
+    more_wait: bool = False
+    """Whether there are more than that."""
+
+    @property
+    def why(self) -> str:
+        """`dead`, `parked`, `retrying`, or `snoozed` where it comes later without having failed."""
+        if self.status != "pending":
+            return self.status
+        return "retrying" if self.attempt else "snoozed"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "subscriber": self.subscriber,
+            "stream": self.stream,
+            "head": self.head,
+            "event_id": self.event_id,
+            "why": self.why,
+            "until": self.due_at.isoformat() if self.status == "pending" else None,
+            "waiting": self.waiting,
+            "more_wait": self.more_wait,
+            "since": self.since.isoformat(),
+        }
+
+
+def blocked(using: str, *, subscriber: str | None = None, limit: int = 50) -> list[Blocked]:
+    """Those with the most behind them first."""
+    params = {"subscriber": subscriber, "limit": limit, "look": max(limit, LOOKED_AT), "most": COUNTED + 1, "now": None}
+    found = [Blocked(*row) for row in run("dead_streams", using, params)]
+    return [each._replace(waiting=min(each.waiting, COUNTED), more_wait=each.waiting > COUNTED) for each in found]
+
+
+Stream = tuple[str, str]
+"""A subscriber, and what it keeps in order."""
+
+
+class Aside(NamedTuple):
+    many: int
+    last: int
+    """The id of the last delivery that waits now."""
+
+
+def set_aside(using: str, crowds: Mapping[Stream, int], limit: int) -> dict[Stream, Aside]:
+    """Give the status `waiting` to up to `limit` deliveries of each stream, after the id given for it. Promote the
+    streams after the commit."""
+    params = {
+        "subscriber": [subscriber for subscriber, _ in crowds],
+        "stream": [stream for _, stream in crowds],
+        "after": list(crowds.values()),
+        "limit": limit,
+        "now": None,
+    }
+    return {(row[0], row[1]): Aside(row[2], row[3]) for row in run("set_aside", using, params)}
+
+
+MOST = 10_000
+"""So many are counted; after that it matters little how many more there are."""
+NAMES = 1_000
+"""So many destinations, with their endpoints, are looked at."""
+
+
+class Backlog(NamedTuple):
+    """What is stored for one handler or destination and not delivered yet."""
+
+    subscriber: str
+    due: int
+    running: int
+    retrying: int
+    later: int
+    """To come without having failed: snoozed, delayed, or spread by a rate."""
+    oldest: datetime | None
+    more_due: bool
+    more_later: bool
+    held_back: bool
+    """A destination that is paused, or left alone because it failed."""
+
+    @property
+    def orphaned(self) -> bool:
+        """Nobody in this code is called that."""
+        return not is_known(self.subscriber)
+
+
+class Counts(NamedTuple):
+    waiting: int
+    dead: int
+    parked: int
+    minute: int
+    hour: int
+    day: int
+    overdue: int
+    oldest_overdue: float | None
+    workers: int
+    listening: int
+    unsealed: int
+    oldest_unsealed: float | None
+    now: datetime
+
+
+class Orphaned(NamedTuple):
+    """Deliveries for a handler or destination that this code does not have."""
+
+    subscriber: str
+    deliveries: int
+    more: bool
+    since: datetime
+    """When the oldest of them became due, or will."""
+
+
+def backlog(using: str, *, most: int = MOST) -> list[Backlog]:
+    params = {"most": most + 1, "names": NAMES, "now": None}
+    return [Backlog(*row) for row in run("delivery_backlog", using, params)]
+
+
+def counts(using: str, *, late: float, most: int = MOST) -> Counts:
+    [row] = run("status_counts", using, {"most": most + 1, "late": late, "now": None})
+    return Counts(*row)
+
+
+def orphaned(found: list[Backlog]) -> list[Orphaned]:
+    """Those of a backlog that nobody here will take; of a destination with all its endpoints. What a worker runs right
+    now is known to that worker."""
+    known: dict[str, Orphaned] = {}
+    for each in found:
+        waiting, more = each.due + each.retrying + each.later, each.more_due or each.more_later
+        if not each.orphaned or not waiting or each.oldest is None:
+            continue
+        name = str(Address.parse(each.subscriber).whole)
+        before = known.get(name, Orphaned(name, 0, False, each.oldest))
+        known[name] = Orphaned(name, before.deliveries + waiting, before.more or more, min(before.since, each.oldest))
+    return list(known.values())

@@ -1,4 +1,4 @@
-"""Who is alive: leases on the database's clock, and the rescue of what lost workers held."""
+"""Worker leases on the database's clock, rescue of the deliveries of lost workers, and database sessions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from duebox.fingerprint import WORKER_LOST
-from duebox.store.statements import execute, run
-from duebox.subscribers import by_name
+from duebox.dead_letters.fingerprint import WORKER_LOST
+from duebox.events.subscribers import by_name
+from duebox.store.run_sql import execute, run, statement
 
 logger = logging.getLogger("duebox.worker")
 
@@ -26,21 +26,21 @@ def take(using: str, seconds: float) -> int:
 
 
 def renew(using: str, lease: int, seconds: float, *, probe: bool = False) -> bool:
-    """False when the lease has run out; it cannot be had back."""
+    """False when the lease has expired: it cannot be renewed any more."""
     return bool(run("lease_renew", using, {"lease": lease, "seconds": seconds, "probe": probe}))
 
 
-class Heart(NamedTuple):
+class Heartbeat(NamedTuple):
     name: str
     mode: str
     beat_seconds_ago: float
     seconds_left: float
-    """Below 0: the lease ran out, and nobody has buried it yet."""
+    """Below 0: the lease expired, and no worker has removed it yet."""
 
 
-def hearts(using: str, host: str) -> list[Heart]:
+def heartbeats(using: str, host: str) -> list[Heartbeat]:
     """The workers that took a lease on this host, oldest first."""
-    return [Heart(*row) for row in run("lease_hearts", using, {"host": host})]
+    return [Heartbeat(*row) for row in run("lease_hearts", using, {"host": host})]
 
 
 def set_mode(using: str, lease: int, *, mode: str, listening: bool) -> None:
@@ -55,7 +55,7 @@ def drop(using: str, lease: int) -> None:
     execute("lease_drop", using, {"lease": lease})
 
 
-class Killer(NamedTuple):
+class CrashingDelivery(NamedTuple):
     """A delivery that went to the dead letters because workers were lost while they ran it."""
 
     delivery: int
@@ -64,7 +64,7 @@ class Killer(NamedTuple):
     attempts: int
     rescues: int
     lease: int
-    """Of the last worker that it took along."""
+    """Of the last worker that was lost while it ran this delivery."""
 
 
 def rescue(
@@ -73,34 +73,35 @@ def rescue(
     *,
     always: bool = False,
     now: datetime | None = None,
-    tell: Callable[[list[Killer]], None] | None = None,
+    report_dead: Callable[[list[CrashingDelivery]], None] | None = None,
 ) -> int:
-    """Bury the workers whose heartbeat stopped and free what they held; `always` looks for strays as well. Whoever is
-    to be told of deaths is told in the same transaction."""
+    """Remove the leases of workers whose heartbeat stopped, and free the deliveries that they had claimed; with
+    `always` also those whose lease has no row any more. `report_dead` is called in the same transaction with the
+    deliveries that became dead letters because workers were lost while they ran them."""
     with transaction.atomic(using=using):
         buried = run("lease_bury", using, {})
         if not buried and not always:
             return 0
         suspects = {suspect: lease for lease, _, suspect in buried}
-        # A statement of its own: its snapshot must be younger than the last claim of the buried.
+        # A statement of its own: its snapshot must be younger than the last claim of these workers.
         skipping = [name for name, each in by_name().items() if each.on_dead == "skip"]
         params = {"suspects": list(suspects), "skipping": skipping, "limit": limit, "now": now}
         freed = run("rescue", using, {**params, "fingerprint": WORKER_LOST})
         execute("promote_all", using, {})
-        killers = [
-            Killer(delivery, event, subscriber, attempt + 1, rescues, suspects[delivery])
+        crashing = [
+            CrashingDelivery(delivery, event, subscriber, attempt + 1, rescues, suspects[delivery])
             for delivery, event, subscriber, status, attempt, rescues in freed
             if status == "dead"
         ]
-        if killers and tell is not None:
-            tell(killers)
+        if crashing and report_dead is not None:
+            report_dead(crashing)
     _log(buried, freed)
     return len(freed)
 
 
 def _log(buried: Sequence[tuple[Any, ...]], freed: Sequence[tuple[Any, ...]]) -> None:
     for lease, name, _ in buried:
-        logger.warning("worker lost: lease=%s name=%s", lease, name)
+        logger.warning("worker lost: lease=%s name=%s", lease, name, extra={"lease": lease, "worker": name})
     for delivery, event, subscriber, status, *_ in freed:
         level = logging.ERROR if status == "dead" else logging.INFO
         logger.log(
@@ -110,4 +111,44 @@ def _log(buried: Sequence[tuple[Any, ...]], freed: Sequence[tuple[Any, ...]]) ->
             event,
             subscriber,
             status,
+            extra={"delivery": delivery, "event_id": event, "subscriber": subscriber, "outcome": status},
         )
+
+
+def limit_session(connection: Any, statement_seconds: float, idle_seconds: float) -> None:
+    """Of a psycopg connection: let the server end what takes longer. Behind a pooler nothing is set, since the session
+    belongs to others as well; and limits that are tighter already are left alone."""
+    params = {
+        "pid": connection.info.backend_pid,
+        "statement_ms": int(statement_seconds * 1000),
+        "idle_ms": int(idle_seconds * 1000),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement("session_limit"), params)
+
+
+def keep_alive(connection: Any) -> None:
+    """Of a psycopg connection: let the server notice within half a minute that this host is gone. By default that takes
+    two hours, and the row locks of an open transaction are held as long. Behind a pooler nothing is set."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement("session_keepalive"), {"pid": connection.info.backend_pid})
+
+
+class Backend(NamedTuple):
+    pid: int
+    waits_for_client: bool | None
+    """None where the server does not say."""
+    changed_at: float
+
+
+def backends(using: str, pids: Sequence[int]) -> tuple[int, dict[int, Backend]]:
+    """The process id of this very session, and what the server says about those of the others that it knows."""
+    rows = run("session_states", using, {"pids": list(pids)})
+    return rows[0][0], {row[1]: Backend(*row[1:]) for row in rows if row[1] is not None}
+
+
+def terminate_sessions(using: str, sessions: Sequence[tuple[int, float]]) -> list[int]:
+    """End sessions of the same database role, each given by its process id and its age in seconds. Returns the process
+    ids of those that were still there. Not behind a pooler, where the process ids are the pooler's own."""
+    ages = {"pids": [pid for pid, _ in sessions], "ages": [age for _, age in sessions]}
+    return [pid for (pid,) in run("session_terminate", using, ages)]

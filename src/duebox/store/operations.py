@@ -1,4 +1,4 @@
-"""What a person does with deliveries in any state: find them, see their history, retry, park and discard them.
+"""What operators do with deliveries in any state: find them, see their history, retry, park and discard them.
 
 An action locks the deliveries, then looks at what stands against it, then acts: a worker that claims or settles one of
 them at the same moment comes before or after, never in between. What cannot be done is left alone, with the reason.
@@ -7,6 +7,7 @@ them at the same moment comes before or after, never in between. What cannot be 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -17,17 +18,43 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce
 
-from duebox.fact import Aggregate
-from duebox.fingerprint import UNKNOWN, group_id, telling_line
+from duebox.dead_letters.fingerprint import UNKNOWN, group_id, telling_line
+from duebox.events.address import OUTSIDE, Address
+from duebox.events.fact import Aggregate
+from duebox.events.subscribers import is_known
 from duebox.models import Attempt, Delivery, Event, WebhookEndpoint, Worker
 from duebox.models.delivery import DeliveryQuerySet
 from duebox.store.deliveries import promote
-from duebox.store.pace import Pace
-from duebox.store.statements import run
+from duebox.store.run_sql import run
 from duebox.store.targets import told_disabled
-from duebox.subscribers import OUTSIDE, is_known
+
+
+class Pace:
+    """`rate` deliveries a second, from now on; None is all at once. Nobody sleeps: the moments are written down."""
+
+    def __init__(self, rate: float | None = None) -> None:
+        self._step = 1 / rate if rate else 0.0
+        self._done = 0
+        self._started = time.monotonic()
+
+    def params(self) -> dict[str, float]:
+        """For the next statement: seconds until its first is due, and from one to the next."""
+        return {"delay": self._done * self._step - (time.monotonic() - self._started), "step": self._step}
+
+    def took(self, many: int) -> None:
+        self._done += many
+
+
+def may_mail(using: str, fingerprint: str, subscriber: str, *, seconds: float) -> bool:
+    """Whether a mail about deaths of this cause may be sent now; true once in so many seconds, for all workers."""
+    params = {"fingerprint": fingerprint, "subscriber": subscriber, "seconds": seconds, "now": None}
+    return bool(run("dead_mail", using, params))
+
 
 BATCH = 1_000
+LOOKED_AT = 20_000
+GROUPED = 5_000
+"""So many of the newest dead letters are grouped for a page."""
 GONE = "(gone)"
 """The type of an event that somebody deleted."""
 PENDING = {"due", "retrying", "running", "scheduled"}
@@ -177,10 +204,31 @@ class Done:
 
 def find(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> list[OpenDelivery]:
     """Those that are pending in the order in which they are due, others in the order of their ids."""
-    rows = _first(using, which, limit)
+    return _opened(using, _first(using, which, limit))
+
+
+def newest(using: str, *, before: int | None = None, limit: int, **which: Unpack[Which]) -> list[OpenDelivery]:
+    """A page of them, those with the highest ids first, behind the one with the id `before`. By the type or the
+    organization of their events, which has no index, only the newest `LOOKED_AT` behind that id are looked at."""
+    rows = _matching(using, which).with_state().order_by("-id")
+    if before:
+        rows = rows.filter(id__lt=before)
+    by_event = {name for name in ("type", "organization") if which.get(name) is not None}
+    if by_event and not any(which.get(name) is not None for name in ("ids", "about", "correlation_id")):
+        others: Any = {name: value for name, value in which.items() if name not in by_event}
+        looked = _matching(using, others).order_by("-id")
+        if before:
+            looked = looked.filter(id__lt=before)
+        rows = rows.filter(id__in=looked.values("id")[:LOOKED_AT])
+    return _opened(using, list(rows[:limit]))
+
+
+def _opened(using: str, rows: Sequence[Delivery]) -> list[OpenDelivery]:
     event_ids = [row.event_id for row in rows]
     events = Event.objects.using(using).in_bulk(event_ids)
-    told = Attempt.objects.using(using).filter(event_id__in=event_ids, outcome__in=["dead", "retried", "parked"])
+    told = Attempt.objects.using(using).filter(
+        event_id__in=event_ids, delivery_id__in=[row.id for row in rows], outcome__in=["dead", "retried", "parked"]
+    )
     last = {(line.delivery_id, line.outcome == "parked"): line for line in told.order_by("id")}
     workers = Worker.objects.using(using).in_bulk([row.lease for row in rows if row.lease])
     return [_open(row, events.get(row.event_id), last, workers) for row in rows]
@@ -230,21 +278,27 @@ def count(using: str, **which: Unpack[Which]) -> int:
     return _matching(using, which).count()
 
 
-def groups(using: str, *, parked: bool = False, limit: int = 50, **which: Unpack[Which]) -> list[Group]:
-    """Dead letters by event type, subscriber and fingerprint; the largest group first."""
+def groups(
+    using: str, *, parked: bool = False, limit: int = 50, newest: int | None = None, **which: Unpack[Which]
+) -> list[Group]:
+    """Dead letters by event type, subscriber and fingerprint; the largest group first. With `newest`, only so many of
+    them are looked at."""
     group = which.get("group")
-    return _groups(using, which, parked=parked, limit=limit, id=group.id if group else None)
+    return _groups(using, which, parked=parked, limit=limit, id=group.id if group else None, newest=newest)
 
 
 def group(using: str, id: str, *, parked: bool = False) -> Group | None:
-    """The one with this id, if there are dead letters in it now."""
-    found = _groups(using, Which(), parked=parked, limit=1, id=id)
-    return found[0] if found else None
+    """The one with this id, if there are dead letters in it now. Its numbers are those of the newest `GROUPED`, unless
+    it has none among them."""
+    for newest in (GROUPED, None):
+        if found := _groups(using, Which(), parked=parked, limit=1, id=id, newest=newest):
+            return found[0]
+    return None
 
 
-def _groups(using: str, which: Which, *, parked: bool, limit: int, id: str | None) -> list[Group]:
+def _groups(using: str, which: Which, *, parked: bool, limit: int, id: str | None, newest: int | None) -> list[Group]:
     asked = {name: which.get(name) for name in ("subscriber", "organization", "fingerprint", "since")}
-    shown = {"status": "parked" if parked else "dead", "limit": limit}
+    shown = {"status": "parked" if parked else "dead", "limit": limit, "newest": newest}
     rows = run("delivery_groups", using, {**asked, "type": like(which.get("type")), "group": id, **shown})
     return [Group(*(*told, telling_line(note, answered))) for *told, note, answered in rows]
 
@@ -330,7 +384,10 @@ def retry(
         if one.id in disabled:
             return told_disabled(disabled[one.id])
         if not is_known(one.subscriber):
-            return f"nobody in this code is called {one.subscriber!r}; add that to aliases= of a handler, or discard it"
+            return (
+                f"this code has no handler or destination {one.subscriber!r}; add that to aliases= of a handler, or "
+                "discard it"
+            )
         if one.status == "waiting":
             return f"it waits behind delivery {one.head} of its stream; deal with that one first"
         return "it is due already" if one.status == "pending" and one.is_due and not one.held else ""
@@ -432,6 +489,6 @@ def of_disabled(using: str, ids: Sequence[int]) -> dict[int, str]:
 
 def _endpoint_id(name: str) -> UUID | None:
     try:
-        return UUID(name.partition("/")[2])
+        return UUID(Address.parse(name).key)
     except ValueError:
         return None

@@ -15,14 +15,13 @@ from uuid import UUID
 from django.db import transaction
 
 from duebox.conf import conf
+from duebox.events.fact import PAYLOAD_REMOVED_AT, FactRow
 from duebox.exceptions import InvalidReplay
-from duebox.fact import FactRow
 from duebox.models import Delivery, Event
 from duebox.store import operations
-from duebox.store.event_types import public, unlike
-from duebox.store.pace import Pace
-from duebox.store.statements import run
-from duebox.store.targets import Target, target_of
+from duebox.store.operations import Pace
+from duebox.store.run_sql import run
+from duebox.store.targets import Target, public, target_of, unlike
 
 BATCH = 1_000
 OPEN = ["dead", "parked"]
@@ -76,19 +75,22 @@ def resend(event_id: UUID | str, *, to: str, manner: Manner | None = None) -> in
         _refuse_resend(manner.alias, _whole_id(event_id), target)
         if manner.dry_run:
             return 0
-        return _add(manner, target, [str(_whole_id(event_id))], Pace(), "resend")[0]
+        added = _add(manner, target, [str(_whole_id(event_id))], Pace(), "resend")
+        if not added:
+            raise InvalidReplay(f"Event {event_id} was removed at this moment, so it cannot be sent again.")
+        return added[0]
 
 
 def take_back(event_id: UUID | str, *, to: str, why: str, manner: Manner | None = None) -> int | None:
     """One event that came back to one subscriber again, also where no route of today leads to it: whoever says so has
-    chosen it. None where it is still open there."""
+    chosen it. None where it is still open there, or was removed at this moment."""
     manner = manner or Manner()
     target = target_of(manner.alias, to)
     with transaction.atomic(using=manner.alias):
         run("replay_hold", manner.alias, {"subscriber": target.name})
         found = _event(manner.alias, _whole_id(event_id), target)
         if not found.is_open:
-            return _add(manner, target, [found.row.id], Pace(), why)[0]
+            return next(iter(_add(manner, target, [found.row.id], Pace(), why)), None)
     return None
 
 
@@ -222,6 +224,10 @@ def _event(using: str, event_id: UUID, target: Target) -> Found:
     anything = dict.fromkeys(("until", "type", "organization"))
     found = _events(using, target, anything, UUID(int=max(0, event_id.int - 1)), limit=1)
     if not found or found[0].row.id != str(event_id):
+        if Event.objects.using(using).filter(id=event_id, metadata__has_key=PAYLOAD_REMOVED_AT).exists():
+            raise InvalidReplay(
+                f"The payload of event {event_id} was removed, so it cannot be sent again; emit it anew."
+            )
         raise InvalidReplay(f"There is no event {event_id} for {target.name!r}; look at its id and its organization.")
     return found[0]
 
@@ -253,8 +259,8 @@ def _twin(using: str, row: FactRow, target: Target) -> str:
     near = Event.objects.using(using).filter(id__gt=after, id__lt=before, causation_id=after, type=public(row.type))
     twin = near.order_by("id").values_list("id", flat=True).first()
     if twin is None:
-        return f", and {row.type} has no public twin."
-    return f"; send the public twin of {row.type}: manage.py duebox events replay resend {twin} --to {target.name}"
+        return f", and {row.type} has no public event."
+    return f"; send the public event of {row.type}: manage.py duebox events replay resend {twin} --to {target.name}"
 
 
 def _whole_id(event_id: UUID | str) -> UUID:

@@ -1,16 +1,19 @@
-"""Schedules as rows: what is due, what comes next, and the trail of what did not go as planned."""
+"""Schedules as rows: due ones, the next occurrence, the schedule log; and PostgreSQL's own zone database, for
+comparison.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from django.db import models
 
 from duebox import clock
-from duebox.fact import FactRow
-from duebox.store.statements import execute, migrated, number_array, run, text_array
+from duebox.events.after_commit import schedules_written
+from duebox.events.fact import FactRow
+from duebox.store.run_sql import execute, migrated, number_array, run, text_array
 
 if TYPE_CHECKING:
     from duebox.models.schedule import Schedule, ScheduleQuerySet
@@ -89,17 +92,17 @@ class ScheduleRow(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What of a wanted schedule is compared with the one that is stored under its key."""
+    """What of a wanted schedule of a plan is compared with the one that is stored under its key."""
 
     key: str
-    plan: str
     intent: str
     zone_rules: str
     type: str
     version: int
-    aggregate_type: str
     aggregate_id: str
     organization: str
+    actor: str | None
+    """None: whoever is stored."""
     data: str
     metadata: str
 
@@ -127,9 +130,6 @@ SCHEDULES = "schedules"
 DUE_NOW = ""
 """One for deliveries that are due says nothing. Those that are due one after the other, as after a retry with a rate,
 send another word, so that a worker looks when the next of them is due."""
-Name = tuple[Literal["key", "id"], str]
-watchers: list[Callable[[str, list[Name]], None]] = []
-"""Called with the database and the names of schedules that were written, inside of the transaction if there is one."""
 _NUMBERS = {"revision", "remaining", "version", "occurred", "mine", "occurrences"}
 _MOMENTS = {"due_at", "due_before", "due_after"}
 
@@ -175,6 +175,22 @@ def ahead(
     return [DueSchedule(*row) for row in run("schedule_ahead", using, {**params, **place})]
 
 
+MOST_IN_SPAN = 1_000
+
+
+def histogram(using: str, bounds: Sequence[datetime]) -> list[tuple[int, bool]]:
+    """How many schedules fire between each bound and the next, and whether more do than were counted."""
+    starts, ends = list(bounds[:-1]), list(bounds[1:])
+    rows = run("schedule_histogram", using, {"starts": starts, "ends": ends, "most": MOST_IN_SPAN + 1})
+    return [(min(count, MOST_IN_SPAN), count > MOST_IN_SPAN) for _, count in rows]
+
+
+def count_before(using: str, moment: datetime, most: int) -> int:
+    """How many schedules fire before a moment, counted up to `most`."""
+    found = rows(using).scheduled().filter(due_at__lt=moment).order_by("due_at", "id")
+    return int(found.values("id")[:most].count())
+
+
 class Route(NamedTuple):
     """A delivery that an event gets; `mine` if the worker that fires can run it at once."""
 
@@ -194,6 +210,14 @@ class FiredDelivery(NamedTuple):
     lease: int | None
 
 
+class Fired(NamedTuple):
+    """What became of schedules that were to fire."""
+
+    deliveries: list[FiredDelivery]
+    left: set[int]
+    """The ids of those that were left alone: somebody has changed them, or their rows, meanwhile."""
+
+
 def fire(
     using: str,
     steps: Sequence[NextStep],
@@ -203,26 +227,29 @@ def fire(
     lease: int = 0,
     now: datetime | None = None,
     follows: Sequence[tuple[str, str]] | None = None,
-) -> list[FiredDelivery]:
+    refreshed: Iterable[int] = (),
+) -> Fired:
     """Advance schedules and store the facts they make, each with the id of its schedule. With `follows`, schedules of
     plans do not fire while their row has a change that is not planned yet, or a row that their plan follows: pairs of a
-    plan and the type of such rows."""
+    plan and the type of such rows. Those in `refreshed` were planned again in this transaction."""
     params = {f"step_{name}": array for name, array in _columns(steps).items()}
     params |= _columns([row for _, row in facts], FactRow)
     params |= {f"route_{name}": array for name, array in _columns(routes, Route).items()}
     params["source"] = number_array(source for source, _ in facts)
     params["follow_plan"] = text_array(plan for plan, _ in follows or ())
     params["follow_source"] = text_array(source for _, source in follows or ())
+    params["refreshed"] = number_array(refreshed)
     fired = run("schedule_fire", using, {**params, "lease": lease, "now": now, "look": follows is not None})
-    _tell_watchers(using, "id", (step.id for step in steps))
-    return [FiredDelivery(*row) for row in fired]
+    schedules_written(using, "id", (step.id for step in steps))
+    left = {row[1] for row in fired if row[0] is None}
+    return Fired([FiredDelivery(*row) for row in fired if row[0] is not None], left)
 
 
 def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = None) -> set[int]:
     """The ids that were written; the others were changed by somebody else meanwhile."""
     params = {**_columns(steps), "now": now, "near": _near()}
     written = {row[0] for row in run("schedule_advance", using, params)}
-    _tell_watchers(using, "id", written)
+    schedules_written(using, "id", written)
     return written
 
 
@@ -230,31 +257,29 @@ def opt_out(using: str, ids: Sequence[int], how: str) -> None:
     """Note in locked schedules that somebody cancelled them, or with "" that nobody did; live ones are cancelled."""
     if ids:
         execute("schedule_opt_out", using, {"id": number_array(ids), "opt_out": how, "now": None})
-        _tell_watchers(using, "id", ids)
+        schedules_written(using, "id", ids)
 
 
 def write(using: str, rows: Sequence[ScheduleRow], *, now: datetime | None = None) -> None:
     """Insert or replace by key."""
     run("schedule_write", using, {**_columns(rows), "now": now, "near": _near()})
-    _tell_watchers(using, "key", (row.key for row in rows))
+    schedules_written(using, "key", (row.key for row in rows))
 
 
-def unchanged(using: str, wanted: Sequence[Compared]) -> set[str]:
-    """The keys of those that are stored as they are wanted, live, and derived from the rules of their zone as they
-    are now. None of them is locked."""
-    return {row[0] for row in run("schedule_unchanged", using, _columns(wanted))} if wanted else set()
+def differing(
+    using: str, plan: str, aggregate_type: str, aggregate_ids: Iterable[str], wanted: Sequence[Compared]
+) -> tuple[list[int], set[str]]:
+    """The ids of the schedules that a plan has for these rows and that are not stored as they are wanted, live, and
+    derived from the rules of their zone as they are now; and the keys of those that are wanted and not stored so.
+    Nothing is locked."""
+    of_plan = {"plan": plan, "of_type": aggregate_type, "of_ids": text_array(aggregate_ids)}
+    found = run("schedule_differing", using, {**_columns(wanted, Compared), **of_plan})
+    return [id for id, _ in found if id is not None], {key for _, key in found if key is not None}
 
 
 def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:
     if lines:
         execute("trail_add", using, {**_columns(lines), "now": now})
-
-
-def _tell_watchers(using: str, kind: Literal["key", "id"], names: Iterable[object]) -> None:
-    if watchers:
-        told: list[Name] = [(kind, str(name)) for name in names]
-        for watcher in watchers:
-            watcher(using, told)
 
 
 def _near() -> float:
@@ -274,3 +299,24 @@ def _array(name: str, values: Sequence[Any]) -> str:
     if name in _MOMENTS:
         return text_array(None if value is None else value.isoformat() for value in values)
     return text_array(values)
+
+
+class ZoneProbe(NamedTuple):
+    """The UTC offset in seconds that a zone should have at an instant."""
+
+    zone: str
+    at: datetime
+    seconds: int
+
+
+def disagreements(using: str, probes: Sequence[ZoneProbe]) -> list[str]:
+    """The zones for which PostgreSQL has another offset; those that it does not know are not among them.
+
+    Not for names like CET: where one is also an abbreviation, PostgreSQL reads it as that.
+    """
+    params = {
+        "zone": text_array(probe.zone for probe in probes),
+        "at": text_array(probe.at.isoformat() for probe in probes),
+        "seconds": number_array(probe.seconds for probe in probes),
+    }
+    return [row[0] for row in run("zone_disagreements", using, params)]

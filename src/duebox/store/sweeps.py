@@ -19,8 +19,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from duebox import clock
-from duebox.store.database_clock import database_time
-from duebox.store.statements import run, statement
+from duebox.store.run_sql import database_time, run, statement
 
 
 class Found(NamedTuple):

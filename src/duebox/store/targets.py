@@ -1,19 +1,65 @@
-"""Whom a replay goes to: a handler, a destination, or one endpoint of an organization."""
+"""The target of a replay (a handler, a destination or one endpoint), and event types as people write them, with
+suggestions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 from uuid import UUID
 
-from duebox.exceptions import InvalidReplay
-from duebox.fact import FactRow
+from duebox.contracts import declared
+from duebox.contracts.enforce import OWN
+from duebox.events.address import Address
+from duebox.events.fact import FactRow
+from duebox.events.subscribers import Subscriber, by_name, subscribers
+from duebox.events.wildcards import fits, fits_any
+from duebox.exceptions import InvalidReplay, did_you_mean
 from duebox.models import Attempt, WebhookEndpoint
-from duebox.store.event_types import PUBLIC, public
-from duebox.subscribers import OUTSIDE, Subscriber, by_name
 
-FAN_OUT = "fan-out:"
+PUBLIC = "public."
+OWN_TYPES = frozenset(
+    {
+        "duebox.audit.sealed",
+        "duebox.delivery.dead",
+        "duebox.endpoint.disabled",
+        "duebox.endpoint.failing",
+        "duebox.plans.reconcile",
+        "duebox.sweep.due",
+        "duebox.task",
+    }
+)
+"""What Duebox itself emits."""
+_SHOWN = 8
+
+
+def public(pattern: str) -> str:
+    """As it is stored for webhooks; people leave the prefix out."""
+    return pattern if pattern.startswith(PUBLIC) else f"{PUBLIC}{pattern}"
+
+
+def is_known(pattern: str, also: Collection[str] = ()) -> bool:
+    """Whether a type is like that which is declared, which a handler names, which Duebox emits, or which is stored."""
+    return any(fits(name, pattern) for name in {*_named(), *OWN_TYPES, *also})
+
+
+def unlike(pattern: str, other: str, stored: Collection[str] = ()) -> str:
+    """That no type is like that, and which one may be meant; nothing where one is, or where none is known at all."""
+    names = sorted({*_named(), *stored})
+    if not names or is_known(pattern, stored):
+        return ""
+    hint = did_you_mean(pattern, [*names, *OWN_TYPES]) or f"there are: {_some(names)}."
+    return f"No event type is like {pattern!r}, neither a declared one nor that of {other}; {hint}"
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - _SHOWN
+    return f"{', '.join(names[:_SHOWN])}{f' and {rest} more' if rest > 0 else ''}"
+
+
+def _named() -> set[str]:
+    handled = {each.pattern for each in subscribers() if "*" not in each.pattern and not each.pattern.startswith(OWN)}
+    return {each.name for each in declared()} | handled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +88,24 @@ class Target:
 def target_of(using: str, name: str) -> Target:
     """By the name of a subscriber, or by the alias of a destination; InvalidReplay where nobody has it."""
     known = by_name()
-    stored = name if name in known or name.startswith(OUTSIDE) else f"{OUTSIDE}{name}"
-    whole, _, key = stored.partition("/")
+    address = Address.parse(name) if name in known else Address.of_destination(name)
+    whole = str(address.whole)
     if whole not in known:
         raise InvalidReplay(f"Nobody is known as {name!r}; {_near(name)}")
-    alias = whole.removeprefix(OUTSIDE)
-    fan_out = known.get(f"{FAN_OUT}{alias}") if whole.startswith(OUTSIDE) else None
-    if key:
-        return _part(using, stored, key, known[whole], fan_out)
+    fan_out = known.get(str(Address.of_fan_out(address.alias))) if address.kind == "destination" else None
+    if address.key:
+        return _part(using, address, known[whole], fan_out)
     if fan_out is not None:
         raise InvalidReplay(
             f"{name!r} is many places; name one of them, as in '{whole}/<id>', or {fan_out.name!r} for all that want "
             "an event."
         )
-    return _whole(known[stored])
+    return _whole(known[whole])
 
 
 def _whole(each: Subscriber) -> Target:
     def only_public(type: str) -> bool:
-        return each.name.startswith(FAN_OUT) and not each.receives(type) and each.receives(public(type))
+        return Address.parse(each.name).kind == "fan-out" and not each.receives(type) and each.receives(public(type))
 
     return Target(
         name=each.name, names=(each.name, *each.aliases), takes=_taken_by(each), ordered=each.ordered,
@@ -68,7 +113,8 @@ def _whole(each: Subscriber) -> Target:
     )  # fmt: skip
 
 
-def _part(using: str, stored: str, key: str, whole: Subscriber, fan_out: Subscriber | None) -> Target:
+def _part(using: str, address: Address, whole: Subscriber, fan_out: Subscriber | None) -> Target:
+    stored, key = str(address), address.key
     row = WebhookEndpoint.objects.using(using).filter(pk=key).first() if _is_uuid(key) else None
     if row is not None and fan_out is not None:
         return _endpoint(stored, row, whole, fan_out)
@@ -88,7 +134,7 @@ def _endpoint(stored: str, row: WebhookEndpoint, whole: Subscriber, fan_out: Sub
 
     def takes(event: FactRow) -> bool:
         kind = event.type.removeprefix(PUBLIC)
-        return may(event) and routed(event) and any(_fits(pattern, kind) for pattern in patterns)
+        return may(event) and routed(event) and fits_any(kind, patterns)
 
     return Target(
         name=stored, names=(stored,), takes=takes, may=may, ordered=whole.ordered, picky=fan_out.picky,
@@ -98,26 +144,18 @@ def _endpoint(stored: str, row: WebhookEndpoint, whole: Subscriber, fan_out: Sub
 
 def told_disabled(name: str) -> str:
     """Of an endpoint, with the way out."""
-    return f"{name!r} is disabled; enable it first: manage.py duebox endpoints enable {name.partition('/')[2]}"
+    return f"{name!r} is disabled; enable it first: manage.py duebox endpoints enable {Address.parse(name).key}"
 
 
 def _taken_by(each: Subscriber) -> Callable[[FactRow], bool]:
     return lambda row: each.receives(row.type) and (not each.picky or each.accepts(row))
 
 
-def _fits(pattern: str, kind: str) -> bool:
-    """As the fan-out compares them: a star stands for anything, at the beginning or at the end."""
-    head, star, tail = pattern.partition("*")
-    if not star:
-        return kind == head
-    return len(kind) >= len(head) + len(tail) and kind.startswith(head) and kind.endswith(tail)
-
-
 def _near(name: str) -> str:
     names = [each for each in by_name() if not by_name()[each].name.startswith("duebox.")]
-    short = {each.removeprefix(OUTSIDE): each for each in names}
-    found = get_close_matches(name.removeprefix(OUTSIDE).partition("/")[0], short, n=1)
-    return f"did you mean {found[0]!r}?" if found else f"there are: {', '.join(sorted(short)) or 'none'}."
+    short = [str(each if each.kind == "fan-out" else each.plain) for each in map(Address.parse, names)]
+    near = did_you_mean(Address.of_destination(name).alias, short)
+    return near or f"there are: {', '.join(sorted(short)) or 'none'}."
 
 
 def _is_uuid(text: str) -> bool:

@@ -1,8 +1,8 @@
-"""What can go wrong with a time, one tree. Every message says the fact, the value and the repair.
+"""The errors of this package. Every message has the fact, the value and the repair.
 
 WhenError             a DueboxError
 ├── UnknownZone       no such zone in the zone database; names the nearest ones
-├── InvalidRule       the rule cannot be read, never matches, or asks for what is not offered
+├── InvalidRule       the rule cannot be read, never matches, or is not supported
 ├── WrongKindOfTime   a naive time where an instant is needed, or the other way round
 └── UnresolvedTime    the wall clock never, or twice, shows this time and the policy is `reject`
     ├── NonexistentTime
@@ -17,7 +17,7 @@ from duebox.exceptions import DueboxError
 
 
 class WhenError(DueboxError, ValueError):
-    """Anything the time package refuses on purpose."""
+    """The base of all errors of this package."""
 
 
 class UnknownZone(WhenError):

@@ -1,20 +1,41 @@
-"""Before and after an anchor: calendar units move the date, exact units move the instant.
+"""Offsets before and after an anchor, and dates that a month does not have.
 
-A day before 10:00 is 10:00 the day before, though 23 or 25 hours may lie between; 24 hours before is not that.
+Calendar units move the date, exact units move the instant: a day before 10:00 is 10:00 the day before, even if 23 or 25
+hours are between; 24 hours before may be another time of day.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from duebox.when.errors import WhenError
-from duebox.when.occurrence import Occurrence
 from duebox.when.policy import Fold, Gap, Leap
-from duebox.when.resolver import How, Resolved, local_time, resolve
-from duebox.when.rules.leap import date_in_month
+from duebox.when.resolver import How, Occurrence, Resolved, local_time, resolve
 from duebox.when.times import FIRST_YEAR, LAST_YEAR, NO_TIME, elapsed, instant
+
+
+def date_in_month(year: int, month: int, number: int, leap: Leap) -> date | None:
+    """Day `number` of a month, negative counting from its end; a missing one by policy.
+
+    Computed from the number that the user gave: adding months one by one would turn the 31st into the 28th for good.
+    """
+    if 1 <= number <= 28:
+        return date(year, month, number)
+    length = monthrange(year, month)[1]
+    if 1 <= number <= length:
+        return date(year, month, number)
+    if -length <= number < 0:
+        return date(year, month, length + 1 + number)
+    # A day counted from the end of the month that falls before its start has no neighbour to move to.
+    if number < 0 or leap is Leap.OMIT:
+        return None
+    if leap is Leap.BACKWARD:
+        return date(year, month, length)
+    return date(year + month // 12, month % 12 + 1, 1)
+
 
 _ISO = re.compile(
     r"(?P<sign>[+-]?)P(?=.)(?:(?P<years>\d{1,9})Y)?(?:(?P<months>\d{1,9})M)?(?:(?P<weeks>\d{1,9})W)?(?:(?P<days>\d{1,9})D)?"
@@ -64,11 +85,11 @@ class Offset:
 
     @property
     def length(self) -> timedelta:
-        """How long it is, a day being 24 hours and a month 30 days: for policies, never for finding an instant."""
+        """Its length with days of 24 hours and months of 30 days; for policies, never to compute an instant."""
         return abs(timedelta(days=30 * self.months + self.days) + self.exact)
 
     def move(self, local: datetime) -> datetime:
-        """A local time moved by the calendar units alone; a date the month lacks becomes its last day."""
+        """A local time moved by the calendar units; a date that the month lacks becomes its last day."""
         month = local.year * 12 + local.month - 1 + self.months
         if not FIRST_YEAR <= month // 12 <= LAST_YEAR:
             raise self._leads_out(local)
@@ -108,7 +129,7 @@ def weeks(count: int) -> Offset:
 
 
 def days(count: int) -> Offset:
-    """Calendar days: the same time of day, be the days between 23, 24 or 25 hours long."""
+    """Calendar days: the same time of day, whether a day has 23, 24 or 25 hours."""
     return Offset(days=count)
 
 
@@ -123,34 +144,25 @@ def minutes(count: int) -> Offset:
 
 
 def at_offset(
-    anchor: datetime,
-    by: Offset,
-    zone: str,
-    *,
-    gap: Gap | str = Gap.SHIFT_FORWARD,
-    fold: Fold | str = Fold.FIRST,
+    anchor: datetime, by: Offset, zone: str, *, gap: Gap | str = Gap.SHIFT_FORWARD, fold: Fold | str = Fold.FIRST
 ) -> Occurrence | None:
     """The occurrence at an offset from an anchor, which is local if naive; None when `gap` skips it.
 
     First the calendar units move the local date and the policies find its instant, then the exact units move that.
     """
-    base = _base(anchor, by, zone, gap, fold)
-    if base is None:
+    local = anchor if anchor.tzinfo is None else local_time(anchor, zone)
+    if anchor.tzinfo is not None and not (by.months or by.days):
+        base = Resolved(instant(anchor), How.EXACT)
+    elif found := resolve(by.move(local), zone, gap=gap, fold=fold):
+        base = found[0]
+    else:
         return None
     try:
         at = instant(base.instant + by.exact)
     except OverflowError:
         raise WhenError(f"{by} from {anchor} leads out of the years {FIRST_YEAR} to {LAST_YEAR}.") from None
-    local = anchor if anchor.tzinfo is None else local_time(anchor, zone)
     nominal = local_time(at, zone) if by.exact else by.move(local)
     return Occurrence(str(by), nominal, at, base.how)
-
-
-def _base(anchor: datetime, by: Offset, zone: str, gap: Gap | str, fold: Fold | str) -> Resolved | None:
-    if anchor.tzinfo is not None and not (by.months or by.days):
-        return Resolved(instant(anchor), How.EXACT)
-    local = anchor if anchor.tzinfo is None else local_time(anchor, zone)
-    return next(iter(resolve(by.move(local), zone, gap=gap, fold=fold)), None)
 
 
 def _text(*units: tuple[int, str]) -> str:

@@ -1,4 +1,4 @@
-"""From a wall clock reading to instants: the only place where local time becomes UTC."""
+"""From local time to instants: the only module where local time becomes UTC. `Occurrence` holds both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from duebox.when import zones
 from duebox.when.errors import NonexistentTime, RepeatedTime
 from duebox.when.policy import Fold, Gap, choose
-from duebox.when.times import A_DAY, instant, wall
+from duebox.when.times import A_DAY, NO_TIME, instant, short, wall
 
 
 class How(StrEnum):
@@ -60,7 +60,7 @@ def start_of_day(day: date, zone: str) -> datetime:
 
 
 def local_time(moment: datetime, zone: str | ZoneInfo) -> datetime:
-    """What clocks in the zone show at an instant, as a naive local time."""
+    """The local time in the zone at an instant, as a naive datetime."""
     rules = zones.current().zone(zone) if isinstance(zone, str) else zone
     return instant(moment).astimezone(rules).replace(tzinfo=None, fold=0)
 
@@ -68,14 +68,10 @@ def local_time(moment: datetime, zone: str | ZoneInfo) -> datetime:
 def nearby_offsets(rules: ZoneInfo, local: datetime) -> tuple[timedelta, timedelta]:
     """The lowest and highest UTC offset within a day of a local time.
 
-    No zone ever changed by more than a day, so a time whose two offsets are equal lies next to no gap or fold.
+    No zone ever changed by more than a day, so when both are equal, no gap or fold is near.
     """
-    # A gap still ahead shows in the later reading only, one just passed in the earlier.
-    around = (
-        _offset(rules, local - A_DAY),
-        _offset(rules, local),
-        _offset(rules, (local + A_DAY).replace(fold=1)),
-    )
+    # A gap ahead changes the offset of the day after only, one just passed that of the day before.
+    around = (_offset(rules, local - A_DAY), _offset(rules, local), _offset(rules, (local + A_DAY).replace(fold=1)))
     return min(around), max(around)
 
 
@@ -92,17 +88,11 @@ def _utc(local: datetime, offset: timedelta) -> datetime:
 def _resolve_fold(
     local: datetime, rules: ZoneInfo, first: timedelta, second: timedelta, fold: Fold
 ) -> tuple[Resolved, ...]:
+    if fold is Fold.REJECT:
+        raise RepeatedTime(local, rules.key)
     early = Resolved(_utc(local, first), How.FOLD_FIRST)
     late = Resolved(_utc(local, second), How.FOLD_SECOND)
-    match fold:
-        case Fold.FIRST:
-            return (early,)
-        case Fold.SECOND:
-            return (late,)
-        case Fold.BOTH:
-            return (early, late)
-        case Fold.REJECT:
-            raise RepeatedTime(local, rules.key)
+    return {Fold.FIRST: (early,), Fold.SECOND: (late,), Fold.BOTH: (early, late)}[fold]
 
 
 def _resolve_gap(
@@ -122,8 +112,8 @@ def _resolve_gap(
 
 
 def _end_of_gap(local: datetime, rules: ZoneInfo, before: timedelta, after: timedelta) -> datetime:
-    # The jump lies after the instant read with the later offset and not after the one read with the earlier.
-    # Zone files count whole seconds, so a search by halves over seconds finds it.
+    # The change is between the instants of the local time with the later and with the earlier offset. Zone files have
+    # whole seconds, so a binary search over seconds finds it.
     start = _utc(local.replace(microsecond=0), after)
     low, high = 0, int((after - before).total_seconds())
     while high - low > 1:
@@ -134,3 +124,58 @@ def _end_of_gap(local: datetime, rules: ZoneInfo, before: timedelta, after: time
         else:
             high = middle
     return start + timedelta(seconds=high)
+
+
+# The end of the key of the second instant of a repeated time, where both fire.
+SECOND = "#2"
+
+
+class Moved(StrEnum):
+    """Why an occurrence is not on the date of its rule."""
+
+    LEAP = "leap_moved"
+    CALENDAR = "calendar_moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """A local time of a rule, before it is resolved in a zone.
+
+    `key` is set by rules whose occurrences are identified by something else than their time: a birthday by its year.
+    """
+
+    local: datetime
+    key: str = ""
+    moved: Moved | None = None
+
+    def identity(self) -> str:
+        """The key of the occurrence, the same in every zone and every release of the zone database."""
+        return self.key or short(self.local)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An occurrence: its key, the local time of the rule, and the instant at which it fires.
+
+    `key` stays the same when a zone, a zone release or a flex window changes the instant. Keys of one rule sort in the
+    order of its occurrences; those of instants do so without their Z.
+    """
+
+    key: str
+    nominal: datetime
+    instant: datetime
+    how: How
+    moved: Moved | None = None
+    spread: timedelta = NO_TIME
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What a preview should point out; empty for an ordinary occurrence."""
+        moved = (self.moved.value,) if self.moved else ()
+        unusual = () if self.how in (How.EXACT, How.ELAPSED) else (self.how.value,)
+        return moved + unusual
+
+
+def elapsed_key(moment: datetime) -> str:
+    """The key of an occurrence that is identified by its instant."""
+    return short(moment.replace(tzinfo=None)) + "Z"

@@ -1,7 +1,7 @@
-"""Two kinds of time and no third: naive local (a wall clock reading) and UTC (an instant).
+"""Two kinds of time: naive local (what a wall clock shows) and UTC (an instant).
 
-Aware local datetimes are welcome at the door and turned into UTC there: Python compares and subtracts them by
-their wall clock when the zones are equal, which is wrong twice a year.
+Aware local datetimes are converted to UTC at once: Python compares and subtracts them by their wall clock when the
+zones are equal, which is wrong twice a year.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def instant(value: datetime, what: str = "This time") -> datetime:
 
 
 def nearest_instant(value: datetime, what: str = "This time") -> datetime:
-    """The same for a time that is only asked about: one outside the calendar means its first or last instant."""
+    """The same for queries: a time outside the calendar becomes its first or last instant."""
     try:
         return instant(value, what)
     except WrongKindOfTime:
@@ -56,7 +56,7 @@ def wall(value: datetime, what: str = "This time") -> datetime:
         )
     if not FIRST_YEAR <= value.year <= LAST_YEAR:
         raise _outside_the_calendar(value, what)
-    # Which reading is meant is the fold policy's business, not the value's.
+    # The fold policy decides which of two instants is meant, not the value.
     return value.replace(fold=0)
 
 
@@ -103,18 +103,18 @@ def times_of_day(value: time | str | tuple[time | str, ...] | list[str], what: s
     if isinstance(value, time | str):
         return (time_of_day(value, what),)
     try:
-        given = tuple(value)
+        times = tuple(value)
     except TypeError:
         raise WrongKindOfTime(
             f"{what} is {value!r}, not a time of day; write it as '09:00', pass time(9), or several of them in a tuple."
         ) from None
-    if not given:
+    if not times:
         raise WrongKindOfTime(f"{what} is empty; give at least one time of day such as 09:00.")
-    return tuple(sorted({time_of_day(one, what) for one in given}))
+    return tuple(sorted({time_of_day(one, what) for one in times}))
 
 
 def elapsed(what: str, **units: float) -> timedelta:
-    """A length of time from numbers of its units, as `timedelta` takes them."""
+    """A `timedelta` from numbers of its units."""
     for unit, count in units.items():
         if not isinstance(count, int | float) or isinstance(count, bool):
             raise WrongKindOfTime(f"{what} has {unit}={count!r}, not a number; write it as {unit}=5.")
@@ -125,7 +125,7 @@ def elapsed(what: str, **units: float) -> timedelta:
 
 
 def write(value: datetime) -> str:
-    """A datetime as JSON text: instants end in Z, local times in nothing."""
+    """A datetime as JSON text; instants end in Z."""
     if value.tzinfo is None:
         return value.isoformat()
     return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
@@ -140,6 +140,7 @@ def read(text: str, what: str = "This time") -> datetime:
     return value if value.tzinfo is None else nearest_instant(value, what)
 
 
+@lru_cache(maxsize=20_000)
 def short(value: datetime) -> str:
     """Local text without trailing zero seconds, for keys and people."""
     return value.isoformat(timespec="auto" if value.second or value.microsecond else "minutes")

@@ -1,44 +1,105 @@
-"""The user's intent as one value: which rule, in which zone, by which policies, within which bounds."""
+"""`Timetable`: a rule with its zone, policies and limits; and the calendars of business days."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
-from typing import Any
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Protocol
 
-from duebox.when import zones
-from duebox.when.business import calendar
+from duebox.when import rules, zones
 from duebox.when.errors import InvalidRule, WhenError
 from duebox.when.policy import Closed, Fold, Gap, choose
-from duebox.when.rules.anniversary import Anniversary
-from duebox.when.rules.base import ElapsedRule, Rule, WallRule
-from duebox.when.rules.cron import Cron
-from duebox.when.rules.daily import Daily
-from duebox.when.rules.every import Every
-from duebox.when.rules.monthly import Monthly
-from duebox.when.rules.once import Moment, Once
-from duebox.when.rules.reminder import Reminder
-from duebox.when.rules.rrule import Recurrence
-from duebox.when.rules.weekly import Weekly
+from duebox.when.rrule import Recurrence
+from duebox.when.rules import Cron, ElapsedRule, Reminder, Rule, WallRule
 from duebox.when.times import LAST_YEAR, NO_TIME, instant, read, wall, write
 
-KINDS_OF_RULE: tuple[type[Rule], ...] = (
-    Once, Moment, Reminder, Daily, Weekly, Monthly, Anniversary, Every, Cron, Recurrence,
+LONGEST_CLOSURE = timedelta(days=31)
+
+
+class Calendar(Protocol):
+    """A calendar of business days."""
+
+    def is_business_day(self, day: date) -> bool: ...
+
+
+class Weekdays:
+    """Monday to Friday, including holidays."""
+
+    def is_business_day(self, day: date) -> bool:
+        return day.weekday() < 5
+
+
+class PublicHolidays:
+    """Monday to Friday without public holidays, from the `holidays` package."""
+
+    def __init__(self, country: str, subdivision: str | None = None) -> None:
+        try:
+            holidays = import_module("holidays")
+        except ImportError:
+            raise WhenError(f"Calendar holidays:{country} needs a package; run pip install holidays.") from None
+        try:
+            self._closed = holidays.country_holidays(country, subdiv=subdivision)
+        except NotImplementedError as error:
+            raise WhenError(f"Calendar holidays:{country} is not known: {error}; use ISO codes.") from None
+
+    def is_business_day(self, day: date) -> bool:
+        return day.weekday() < 5 and day not in self._closed
+
+
+_named: dict[str, Callable[[], Calendar]] = {"weekdays": Weekdays}
+
+
+def register_calendar(name: str, make: Callable[[], Calendar]) -> None:
+    """Register a calendar under the name that timetables use for it."""
+    _named[name] = make
+    calendar.cache_clear()
+
+
+@lru_cache(maxsize=64)
+def calendar(name: str) -> Calendar:
+    """The calendar of a name: `weekdays`, a registered one, or `holidays:US` and `holidays:US/CA`."""
+    if name in _named:
+        return _named[name]()
+    source, _, place = name.partition(":")
+    if source != "holidays" or not place:
+        known = ", ".join(sorted(_named))
+        raise InvalidRule(f"Calendar {name!r} is not known; use {known}, holidays:US, or register_calendar.")
+    country, _, subdivision = place.partition("/")
+    return PublicHolidays(country, subdivision or None)
+
+
+def open_day(day: date, of: Calendar, closed: Closed) -> date | None:
+    """The date if it is open, otherwise the nearest open one in the direction of the policy; None to skip it."""
+    if of.is_business_day(day):
+        return day
+    if closed is Closed.SKIP:
+        return None
+    step = timedelta(days=1 if closed is Closed.FORWARD else -1)
+    for count in range(1, LONGEST_CLOSURE.days + 1):
+        if of.is_business_day(day + count * step):
+            return day + count * step
+    raise WhenError(f"Calendar is closed for {LONGEST_CLOSURE.days} days around {day}; check it, or use closed='skip'.")
+
+
+_CLASSES: tuple[type[Rule], ...] = (
+    rules.Once, rules.Moment, rules.Reminder, rules.Daily, rules.Weekly, rules.Monthly, rules.Anniversary, rules.Every,
+    rules.Cron, Recurrence,
 )  # fmt: skip
-KINDS: dict[str, type[Rule]] = {kind.kind: kind for kind in KINDS_OF_RULE}
+KINDS: dict[str, type[Rule]] = {kind.kind: kind for kind in _CLASSES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
-    """When something happens, as the user said it; every instant is derived from it.
+    """When something happens, in the terms of the user; every instant is derived from it.
 
-    `start` (inclusive) and `end` (exclusive) are local if naive, instants if aware. `remaining` is how many more
-    firings are wanted; whoever records a firing lowers it. `flex` delays each schedule by its own share of that
-    window. Hourly and finer rules run on elapsed time, where `gap` and `fold` have nothing to decide.
+    `start` (inclusive) and `end` (exclusive) are local if naive, instants if aware. `remaining` is how many more times
+    it fires; the caller lowers it when it records a firing. `flex` delays each schedule by its share of that window.
+    Hourly and finer rules follow elapsed time, so `gap` and `fold` do not apply to them.
 
-    Without a `zone`, whoever uses the timetable decides: `duebox.schedule` and others take the project's TIME_ZONE.
-    Nothing here has a default zone, so a timetable without one cannot be asked for occurrences.
+    A timetable without a `zone` has no occurrences: `duebox.schedule` and others then use the project's TIME_ZONE.
     """
 
     rule: Rule
@@ -66,7 +127,7 @@ class Timetable:
             raise InvalidRule(f"{self.rule!r} is not a rule; use one such as daily('09:00').")
         if self.calendar is not None:
             calendar(self.calendar)
-            if self.closed is not Closed.SKIP and not keeps_the_wall_clock(self.rule):
+            if self.closed is not Closed.SKIP and not follows_wall_clock(self.rule):
                 raise InvalidRule(f"closed={self.closed.value!r} needs a daily or coarser rule; use 'skip'.")
         if self.remaining is not None and self.remaining < 0:
             raise WhenError(f"remaining={self.remaining} is below zero; use 0 or more, or None for no limit.")
@@ -75,16 +136,23 @@ class Timetable:
         if self.start and self.end and _comparable(self.start, self.end) and self.end <= self.start:
             raise WhenError(f"end={write(self.end)} is not after start={write(self.start)}; move one of them.")
 
-    def but_for(self, rule: Rule, zone: str | ZoneInfo) -> Timetable:
-        """The same policies and bounds for another rule and zone, which takes a third of the time of a new one."""
-        if self.calendar is not None or not isinstance(rule, WallRule | ElapsedRule | Reminder):
-            return replace(self, rule=rule, zone=zones.name_of(zone))
-        zone = zones.name_of(zone)
+    def with_rule(self, rule: Rule) -> Timetable:
+        """The same with another rule, in a third of the time of `replace`."""
+        if self.calendar is not None or not isinstance(rule, Rule):
+            return replace(self, rule=rule)
         table = object.__new__(Timetable)
-        for name in _POLICIES:
-            object.__setattr__(table, name, getattr(self, name))
-        object.__setattr__(table, "rule", rule)
-        object.__setattr__(table, "zone", zone)
+        _set(
+            table, "rule", rule
+        )  # written out for speed: a loop takes a third longer, and plans call this for each row
+        _set(table, "zone", self.zone)
+        _set(table, "gap", self.gap)
+        _set(table, "fold", self.fold)
+        _set(table, "start", self.start)
+        _set(table, "end", self.end)
+        _set(table, "remaining", self.remaining)
+        _set(table, "calendar", self.calendar)
+        _set(table, "closed", self.closed)
+        _set(table, "flex", self.flex)
         return table
 
     def or_in(self, zone: str) -> Timetable:
@@ -92,7 +160,7 @@ class Timetable:
         return self if self.zone else replace(self, zone=zone)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able data, for the row that keeps the intent; defaults are left out, policies never."""
+        """JSON data for the stored row; defaults are left out, except for policies."""
         found: dict[str, Any] = {"rule": {"kind": self.rule.kind, **self.rule.to_dict()}, "zone": self.zone}
         found |= {"gap": self.gap.value, "fold": self.fold.value}
         found |= {name: write(at) for name in ("start", "end") if (at := getattr(self, name))}
@@ -106,7 +174,7 @@ class Timetable:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Timetable:
-        """The timetable again; a field it does not know is refused rather than forgotten."""
+        """The inverse of `to_dict`; unknown fields are refused."""
         if unknown := data.keys() - {field.name for field in fields(cls)}:
             raise WhenError(f"Timetable data has unknown {', '.join(sorted(unknown))}; written by a newer release?")
         values = dict(data)
@@ -116,7 +184,7 @@ class Timetable:
         return cls(**values)
 
 
-_POLICIES = tuple(field.name for field in fields(Timetable) if field.name not in ("rule", "zone"))
+_set = object.__setattr__
 
 
 def rule_from_dict(data: dict[str, Any]) -> Rule:
@@ -127,7 +195,7 @@ def rule_from_dict(data: dict[str, Any]) -> Rule:
     return kind.from_dict({name: value for name, value in data.items() if name != "kind"})
 
 
-def keeps_the_wall_clock(rule: Rule) -> bool:
+def follows_wall_clock(rule: Rule) -> bool:
     """Whether gap and fold policies apply to the rule: daily and coarser, not hourly and finer."""
     return isinstance(rule, WallRule) and not (isinstance(rule, Cron) and rule.clock == "elapsed")
 

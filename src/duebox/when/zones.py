@@ -1,8 +1,7 @@
-"""Where zone rules come from, and which release they are.
+"""The time zone database: its source, its release, its clock changes, and where two databases disagree.
 
-Python reads the operating system's copy first, and that copy is often releases behind. Here the PyPI package
-`tzdata` is the source unless told otherwise, so that one `pip install` moves every instant on every machine,
-and each stored instant can say which release derived it.
+Python reads the operating system's copy first, which is often releases behind. Here the PyPI package `tzdata` is the
+default source, so that one `pip install` updates every machine, and each stored instant can name its release.
 """
 
 from __future__ import annotations
@@ -11,17 +10,23 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from importlib import import_module, resources
 from importlib.resources.abc import Traversable
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from zoneinfo import TZPATH, ZoneInfo
 
 from duebox.when.errors import UnknownZone, WhenError
+from duebox.when.times import instant
 
-# Not places: files beside the zones in a system's copy, and zones that tick leap seconds.
+__all__ = ["ZoneDatabase", "current", "from_folder", "from_system", "from_tzdata", "name_of", "use", "using"]
+
+# Other files of a system's copy, and zones with leap seconds.
 _NOT_ZONES = ("posix", "right", "posixrules", "localtime", "Factory")
 
 
@@ -43,21 +48,21 @@ class ZoneDatabase:
         return self._read(name)[0]
 
     def check(self, name: str) -> str:
-        """The name itself, if the database knows it."""
+        """The name if it is in the database; otherwise raises `UnknownZone`."""
         if not isinstance(name, str) or name not in self.names:
             raise UnknownZone(name, self.release, self._nearest(str(name)))
         return name
 
     def spelled(self, name: str) -> str:
-        """The name as the database spells it, where only upper and lower case or blanks differ; else as it is."""
+        """The name as the database spells it, where only case or spaces differ; otherwise unchanged."""
         return name if name in self.names else self._folded().get(_fold(name), name)
 
     def fingerprint(self, name: str) -> str:
-        """Changes when, and only when, the zone's rules were published anew."""
+        """A fingerprint that changes if and only if the file of the zone changes."""
         return self._read(name)[1]
 
     def _read(self, name: str) -> tuple[ZoneInfo, str]:
-        """The rules and their fingerprint from one reading of the file: it may be replaced while the process runs."""
+        """The rules and their fingerprint, read at once: the file may be replaced while the process runs."""
         found = self._zones.get(name) if isinstance(name, str) else None
         if found is None:
             content = self._files.joinpath(*self.check(name).split("/")).read_bytes()
@@ -97,7 +102,7 @@ def from_system() -> ZoneDatabase:
 
 
 def from_folder(folder: Path, *, release: str | None = None, source: str | None = None) -> ZoneDatabase:
-    """Compiled zone files in a folder: an older release, or one built in the house."""
+    """Compiled zone files in a folder, such as an older release."""
     names = frozenset(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -122,7 +127,7 @@ def _release_in(folder: Path) -> str:
 
 
 def name_of(zone: str | ZoneInfo) -> str:
-    """The name of a zone that the current database knows; a `ZoneInfo` has one."""
+    """The name of a zone, passed as name or `ZoneInfo`, if it is in the current database."""
     return current().check(zone.key if isinstance(zone, ZoneInfo) else zone)
 
 
@@ -131,7 +136,7 @@ _current: ZoneDatabase | None = None
 
 
 def current() -> ZoneDatabase:
-    """The database every function here uses unless it is handed another one."""
+    """The database that all functions use unless they get another one."""
     global _current
     if _current is None:
         with _lock:
@@ -140,17 +145,66 @@ def current() -> ZoneDatabase:
 
 
 def use(database: ZoneDatabase) -> None:
-    """Make this the current database of the process; done once, at start."""
+    """Make this the current database of the process."""
     global _current
     _current = database
 
 
 @contextmanager
 def using(database: ZoneDatabase) -> Iterator[ZoneDatabase]:
-    """The same for the length of a block, in every thread: meant for tests and dry runs."""
+    """Use a database inside of a block, in all threads; for tests and dry runs."""
     before = current()
     use(database)
     try:
         yield database
     finally:
         use(before)
+
+
+# Changes that are undone within this time are not found; the shortest on record, around Ramadan, last four weeks.
+_STRIDE = timedelta(days=10)
+_A_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """An instant at which clocks jump, and the UTC offset on either side."""
+
+    instant: datetime
+    before: timedelta
+    after: timedelta
+
+
+def clock_changes(
+    zone: str, start: datetime, end: datetime, *, database: ZoneDatabase | None = None
+) -> list[ClockChange]:
+    """The clock changes of a zone after an instant and up to another."""
+    rules = (database or current()).zone(zone)
+    begin, last = instant(start, "The start"), instant(end, "The end")
+    strides = max(0, (last - begin) // _STRIDE) + 1
+    marks = [begin + step * _STRIDE for step in range(strides)] + [last]
+    spans = [(low, high) for low, high in pairwise(marks) if _offset(rules, low) != _offset(rules, high)]
+    return [_change_within(rules, low, high) for low, high in spans]
+
+
+def disagreements(one: ZoneDatabase, other: ZoneDatabase, start: datetime, end: datetime) -> list[str]:
+    """The zones that are in both databases and whose local times differ between two instants."""
+
+    def clock(database: ZoneDatabase, name: str) -> tuple[timedelta, list[ClockChange]]:
+        return _offset(database.zone(name), start), clock_changes(name, start, end, database=database)
+
+    return sorted(name for name in one.names & other.names if clock(one, name) != clock(other, name))
+
+
+def _change_within(rules: ZoneInfo, low: datetime, high: datetime) -> ClockChange:
+    before, after = _offset(rules, low), _offset(rules, high)
+    while high - low > _A_SECOND:
+        middle = low + (high - low) // 2
+        low, high = (middle, high) if _offset(rules, middle) == before else (low, middle)
+    return ClockChange(high.replace(microsecond=0), before, after)
+
+
+def _offset(rules: ZoneInfo, moment: datetime) -> timedelta:
+    found = moment.astimezone(rules).utcoffset()
+    assert found is not None
+    return found

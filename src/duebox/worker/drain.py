@@ -1,10 +1,11 @@
-"""Deliver what is due here and now, in this thread and on this connection: for inline mode and for tests."""
+"""Deliver what is due in this thread and on this connection: for inline mode and for tests."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -12,56 +13,54 @@ from django.db import connections
 
 from duebox import clock
 from duebox.conf import conf
-from duebox.context import origin
-from duebox.destinations.subscription import Subscription
+from duebox.context.current import origin
+from duebox.destinations.registry import Subscription
+from duebox.events.address import Address
+from duebox.events.outcomes import Dead, Retried, Snooze
+from duebox.events.subscribers import Subscriber, by_name, matching
 from duebox.exceptions import EndlessDrain, InvalidSubscriber, LeaseLost
-from duebox.firing import fire_due
-from duebox.outcome import Dead, Retried, Snooze
-from duebox.row_changes import plan_changes
-from duebox.store import leases, outside
+from duebox.schedules.capture import plan_changes
+from duebox.schedules.fire import fire_due
+from duebox.store import destinations, leases
 from duebox.store.deliveries import Claim, Claimed, DueNow, Ended, claim, due_now, promote, release
-from duebox.subscribers import Subscriber, by_name, matching
-from duebox.worker.clock import Clock
-from duebox.worker.dispatch import perform, refuse_open_transaction
-from duebox.worker.settling import report, settle
-from duebox.worker.tally import Tally
-from duebox.worker.tidy import tidy_connections
-
-LEASE_SECONDS = 300.0
-BATCH = 100
+from duebox.worker.connections import replace_connections
+from duebox.worker.lease import Clock
+from duebox.worker.run_handler import perform, refuse_open_transaction
+from duebox.worker.settle import OutcomeCounts, report, settle
+from duebox.worker.tunables import TUNABLES
 
 
 @dataclass
 class Drained:
     """What a drain did: counts, and the errors its handlers raised."""
 
-    tally: Tally = field(default_factory=Tally)
+    outcome_counts: OutcomeCounts = field(default_factory=OutcomeCounts)
     ended: list[Ended] = field(default_factory=list)
 
     @property
     def delivered(self) -> int:
-        return self.tally.delivered
+        return self.outcome_counts.delivered
 
     @property
     def retried(self) -> int:
-        return self.tally.retried
+        return self.outcome_counts.retried
 
     @property
     def dead(self) -> int:
-        return self.tally.dead
+        return self.outcome_counts.dead
 
     @property
     def errors(self) -> list[BaseException]:
         return [end.outcome.error for end in self.ended if isinstance(end.outcome, Retried | Dead)]
 
     def __iadd__(self, other: Drained) -> Drained:
-        self.tally.add(other.ended)
-        self.tally.lost += other.tally.lost
+        self.outcome_counts.add(other.ended)
+        self.outcome_counts.lost += other.outcome_counts.lost
         self.ended += other.ended
         return self
 
     def __str__(self) -> str:
-        return str(self.tally)
+        return str(self.outcome_counts)
 
 
 def drain(
@@ -91,15 +90,15 @@ class Draining:
         self._now = now
         self._lease = 0
         self._renew_at = 0.0
-        # Below these nothing is left to do. In a long test, whose transaction stays open, the rows that were done with
-        # are still there to be passed over.
+        # Nothing before these is left to do. In a long test, whose transaction stays open, the index still has the
+        # entries of the rows that are done.
         self._floor: datetime | None = None
         self._delivery_floor = 0.0
         self._seen: DueNow | None = None
 
     def __enter__(self) -> Draining:
-        self._lease = leases.take(self._using, LEASE_SECONDS)
-        self._renew_at = time.monotonic() + LEASE_SECONDS / 10
+        self._lease = leases.take(self._using, TUNABLES.drain_lease_seconds)
+        self._renew_at = time.monotonic() + TUNABLES.drain_lease_seconds / TUNABLES.drain_renewals
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -107,7 +106,7 @@ class Draining:
 
     def until_idle(self, limit: int) -> Drained:
         """Until nothing is due any more, including what handlers emit on the way."""
-        token = origin.set(None)  # what is delivered here may come from another request than the one that is going on
+        token = origin.set(None)  # an event that is delivered here may come from another request
         drained = Drained()
         self._seen = None
         try:
@@ -117,8 +116,8 @@ class Draining:
                 if not self._round(limit, drained) and not fired:
                     break
                 if time.monotonic() > self._renew_at:
-                    leases.renew(self._using, self._lease, LEASE_SECONDS)
-                    self._renew_at = time.monotonic() + LEASE_SECONDS / 10
+                    leases.renew(self._using, self._lease, TUNABLES.drain_lease_seconds)
+                    self._renew_at = time.monotonic() + TUNABLES.drain_lease_seconds / TUNABLES.drain_renewals
                 self._seen = self._look()
                 if not self._seen.is_due:
                     break
@@ -140,23 +139,23 @@ class Draining:
     def _round(self, limit: int, drained: Drained) -> bool:
         subscribers = matching(self._only)
         names, floor = list(subscribers), self._delivery_floor
-        claims, parked = claim(self._using, self._lease, names, BATCH, floor=floor, now=self._now)
+        claims, waiting = claim(self._using, self._lease, names, TUNABLES.drain_batch, floor=floor, now=self._now)
         if not claims:
-            claims, outside_parked = _claim_outside(self._using, self._lease, subscribers, self._now)
-            parked |= outside_parked
-        if parked:
-            self._promote(parked)
-        waiting = list(claims)
+            claims, outside_waiting = _claim_outside(self._using, self._lease, subscribers, self._now)
+            waiting |= outside_waiting
+        if waiting:
+            self._promote(waiting)
+        rest = list(claims)
         try:
-            while waiting:
+            while rest:
                 if len(drained.ended) >= limit:
-                    raise EndlessDrain(_endless(waiting[0], limit))
-                self._deliver(waiting[0], subscribers[waiting[0].subscriber], drained)
-                waiting.pop(0)
+                    raise EndlessDrain(_endless(rest[0], limit))
+                self._deliver(rest[0], subscribers[rest[0].subscriber], drained)
+                rest.pop(0)
         finally:
-            if waiting:
-                release(self._using, self._lease, [each.id for each in waiting])
-        return bool(claims or parked)
+            if rest:
+                release(self._using, self._lease, [each.id for each in rest])
+        return bool(claims or waiting)
 
     def _deliver(self, each: Claim, subscriber: Subscriber, drained: Drained) -> None:
         if connections[self._using].in_atomic_block:
@@ -165,11 +164,11 @@ class Draining:
         try:
             end, written = perform(each, subscriber, self._using, Clock())
         except LeaseLost:
-            drained.tally.lost += 1
+            drained.outcome_counts.lost += 1
             return
         if not written:
             end = refuse_open_transaction(end, subscriber, connections[self._using])
-            tidy_connections()
+            replace_connections()
             settle(self._using, each.lease, [end], now=self._now)
         if each.stream is not None:
             self._promote({(each.subscriber, each.stream)})
@@ -177,23 +176,23 @@ class Draining:
             self._delivery_floor = 0.0  # it may come back at a time that is past
         report([end])
         drained.ended.append(end)
-        drained.tally.add([end])
+        drained.outcome_counts.add([end])
 
     def _promote(self, streams: Collection[tuple[str, str]]) -> None:
         if promote(self._using, streams):
-            self._delivery_floor = 0.0  # it came due while the one before it was in its way
+            self._delivery_floor = 0.0  # it was due before the one that blocked it had ended
 
 
 def _claim_outside(alias: str, lease: int, subscribers: dict[str, Subscriber], now: datetime | None) -> Claimed:
-    """For destinations, whatever their rate and health; one that is paused is left alone. Their parts become known
-    as they are met."""
-    due = [each.name for each in outside.ready(alias, now=now) if each.due_in <= 0 and not each.paused]
+    """For destinations, whatever their rate, and whether or not they fail; not for those that are paused. Endpoints of
+    a destination are added to `subscribers` as they are found."""
+    due = [each.name for each in destinations.ready(alias, now=now) if each.due_in <= 0 and not each.paused]
     for name in due:
-        whole = subscribers.get(name.partition("/")[0])
+        whole = subscribers.get(str(Address.parse(name).whole))
         if isinstance(whole, Subscription):
             subscribers.setdefault(name, whole.part(name))
-    many = {name: BATCH for name in due if name in subscribers}
-    return outside.claim(alias, lease, many, now=now) if many else Claimed([], Counter())
+    many = {name: TUNABLES.drain_batch for name in due if name in subscribers}
+    return destinations.claim(alias, lease, many, now=now) if many else Claimed([], Counter())
 
 
 def _endless(next_one: Claim, limit: int) -> str:
@@ -201,3 +200,16 @@ def _endless(next_one: Claim, limit: int) -> str:
         f"{limit} deliveries were made and more are due, next {next_one!r}; a handler probably emits what it reacts "
         "to. Raise the limit with drain(limit=...) if that many are right."
     )
+
+
+_draining: ContextVar[bool] = ContextVar("duebox_draining", default=False)
+
+
+def deliver_here(using: str) -> None:
+    if _draining.get():
+        return  # emitted by a handler: the drain that runs it delivers this too, after the handler has ended
+    token = _draining.set(True)
+    try:
+        drain(using=using)
+    finally:
+        _draining.reset(token)

@@ -1,27 +1,42 @@
-"""The worker's own lease: taken at start, kept by a heartbeat, given up the moment it cannot be trusted."""
+"""The worker's lease: taken at the start, renewed by a heartbeat, abandoned as soon as it may be lost. The heartbeat
+also reads the database's clock.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from functools import partial
 
 from django.db import connections
 
+from duebox import clock
+from duebox.context import metrics
+from duebox.dead_letters import notify
 from duebox.store import leases
-from duebox.store.database_clock import database_time
-from duebox.upkeep import forget_receipts
-from duebox.worker.clock import Clock
-from duebox.worker.sessions import own_connection
-from duebox.worker.settling import rescue
+from duebox.store.run_sql import database_time
+from duebox.worker.connections import own_connection
+from duebox.worker.tunables import TUNABLES
 from duebox.worker.watchdog import Watchdog, limited
 
-logger = logging.getLogger("duebox.worker")
 
-BEATS_PER_LEASE = 4
-BEATS_PER_STRAY_HUNT = 12
-FORGET_SECONDS = 3600.0
-SHORTEST_ANSWER_SECONDS = 1.0
+class Clock(clock.DatabaseClock):
+    """The clock of the database that this worker serves."""
+
+    __slots__ = ()
+
+    def reading(self) -> float:
+        """Like `now`, but on the clock that a test or a preview has put in its place; not for measuring durations."""
+        moved = clock.override()
+        return self.now() if moved is None else moved.timestamp()
+
+    def set(self, database_now: float, asked_at: float) -> None:
+        super().set(database_now, asked_at)
+        clock.database.set(database_now, asked_at)
+
+
+logger = logging.getLogger("duebox.worker")
 
 
 class Lease:
@@ -39,20 +54,21 @@ class Lease:
     ) -> None:
         self.using = using
         self.seconds = seconds
-        self.beat_seconds = seconds / BEATS_PER_LEASE
-        # So that after a connection that gave no answer there is time for another one.
-        self._answer_seconds = max(SHORTEST_ANSWER_SECONDS, seconds / 3)
+        self.beat_seconds = seconds / TUNABLES.beats_per_lease
+        self._answer_seconds = max(TUNABLES.shortest_heartbeat_seconds, seconds * TUNABLES.heartbeat_answer_share)
         self._watchdog = watchdog or Watchdog()
         self.id = 0
         self.safe_until = 0.0
-        self._over_at = 0.0
-        """When the lease that was abandoned last has run out. Until then nobody else takes what it holds."""
+        self._abandoned_until = 0.0
+        """Before this time no other worker takes the deliveries of the lease that was abandoned last: it expires in the
+        database then, or a moment later."""
         self.beats = 0
+        self.failures = 0
+        """How many heartbeats in a row got no answer."""
         self.hurry = threading.Event()
         self._rescue_limit = rescue_limit
         self._clock = clock
         self._probe = probe
-        self._forget_at = 0.0
         self._stopping = False
         self._ended = False
         self._ending = threading.Lock()
@@ -72,13 +88,15 @@ class Lease:
         return False
 
     def abandon_if_too_old(self) -> None:
-        """A heartbeat that still gets through would keep alive what is not started now; so the lease must end."""
+        """A heartbeat that still arrives would keep deliveries claimed that this worker does not start; so the lease
+        must end."""
         if self.id and time.perf_counter() >= self.safe_until:
             self.abandon("no heartbeat for as long as the lease lasts")
 
     def is_over(self, lease: int) -> bool:
-        """Whether another worker may hold by now what was claimed under this lease."""
-        return lease != self.id and time.perf_counter() >= self._over_at
+        """Whether another worker may have taken the deliveries that were claimed under this lease: it is not the
+        current one, and the last one that was abandoned has expired."""
+        return lease != self.id and time.perf_counter() >= self._abandoned_until
 
     def take(self) -> None:
         asked_at = time.perf_counter()
@@ -89,49 +107,53 @@ class Lease:
                 self.safe_until = asked_at + self.seconds
                 self.id = lease
         if self._ended:
-            leases.drop(self.using, lease)  # nobody else would
+            leases.drop(self.using, lease)  # no other thread would
         else:
             self._read_clock()
 
     def abandon(self, reason: str, lease: int | None = None) -> None:
-        """Stop trusting the lease, or just this one; the heartbeat takes a new one, and what hung on the old one is
-        rescued."""
+        """Stop using the current lease; with `lease`, only if that is still the current one. The row in the database is
+        left to expire, after which other workers rescue the deliveries that were claimed under it. The heartbeat takes
+        a new lease."""
         if not self.id or lease not in (None, self.id):
             return
-        logger.warning("lease lost: lease=%s reason=%s; its deliveries are left to other workers", self.id, reason)
-        self._over_at = self.safe_until
+        fields = {"lease": self.id, "reason": reason}
+        logger.warning(
+            "lease lost: lease=%s reason=%s; its deliveries are left to other workers", *fields.values(), extra=fields
+        )
+        metrics.LEASE_LOSSES.add()
+        self._abandoned_until = self.safe_until
         self.safe_until = 0.0
         self.id = 0
         self.hurry.set()
 
     def stop(self) -> None:
-        """Ends the heartbeat and gives the lease back."""
+        """End the heartbeat and delete the lease."""
         self._stopping = True
         self.hurry.set()
         if self._thread.is_alive():
             self._thread.join(self.beat_seconds)
         with self._ending:
             self._ended = True
-            lease, self.id, self.safe_until = self.id, 0, 0.0  # a thread that was left behind begins nothing more
+            lease, self.id, self.safe_until = self.id, 0, 0.0  # a thread that was left behind starts nothing more
         if lease:
             with limited(self._answer_seconds):
                 leases.drop(self.using, lease)
 
     def _beat_until_stopped(self) -> None:
         with own_connection(self.using, self._watchdog, "heartbeat", engine=True):
-            failures = 0
             while not self._stopping:
                 try:
                     self._beat()
-                    failures = 0
-                except Exception as error:  # whatever it is, a worker without a heartbeat would be a zombie
-                    failures += 1
+                    self.failures = 0
+                except Exception as error:  # without a heartbeat the worker would do nothing any more
+                    self.failures += 1
                     connections[self.using].close()
-                    logger.warning("heartbeat failed: lease=%s error=%s", self.id, str(error).strip())
+                    fields = {"lease": self.id, "error": str(error).strip()}
+                    logger.warning("heartbeat failed: lease=%s error=%s", *fields.values(), extra=fields)
                     if self.id and time.perf_counter() > self.safe_until:
                         self.abandon("no heartbeat for as long as the lease lasts")
-                # After the first failure soon: it may have been the connection alone, and the lease can still be kept.
-                self.hurry.wait(self.beat_seconds / (4 if failures == 1 else 1))
+                self.hurry.wait(self.beat_seconds * (TUNABLES.failed_beat_share if self.failures == 1 else 1))
                 self.hurry.clear()
 
     def _beat(self) -> None:
@@ -150,9 +172,7 @@ class Lease:
             self.take()
         self.beats += 1
         with limited():
-            rescue(self.using, self._rescue_limit, always=self.beats % BEATS_PER_STRAY_HUNT == 0)
-            if time.monotonic() >= self._forget_at:
-                self._forget_at = time.monotonic() + (0.0 if forget_receipts(self.using) else FORGET_SECONDS)
+            rescue(self.using, self._rescue_limit, always=self.beats % TUNABLES.beats_per_full_rescue == 0)
         with limited(self._answer_seconds):
             self._watchdog.close_silent(self.using, self.seconds)
 
@@ -160,3 +180,10 @@ class Lease:
         asked_at = time.perf_counter()
         with limited(self._answer_seconds):
             self._clock.set(database_time(self.using), asked_at)
+
+
+def rescue(using: str, limit: int, *, always: bool = False) -> int:
+    """Free the deliveries of lost workers; with `always` also look for those whose lease has no row any more."""
+    count = leases.rescue(using, limit, always=always, report_dead=partial(notify.report_crashing, using))
+    metrics.RESCUED.add(count)
+    return count

@@ -1,5 +1,5 @@
-"""One thread per worker that ends waits which take too long. It shuts down the socket, so that the thread that waits
-gets an error and goes on.
+"""One thread per worker that ends waits which take too long by shutting down the socket, so that the waiting thread
+gets an error.
 
 A connection can be dead without a sign: no FIN, no RST, no answer. Where the kernel does not notice it, as behind a
 proxy that stays up, the thread that waits would wait for ever.
@@ -8,24 +8,52 @@ proxy that stays up, the thread that waits would wait for ever.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from django.db import ProgrammingError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
-from duebox.store.sessions import backends, terminate_sessions
-from duebox.worker.cutting import shut_down_socket
+from duebox.store.leases import backends, terminate_sessions
+from duebox.worker.tunables import TUNABLES
+
+
+def cancel(connection: BaseDatabaseWrapper | None) -> None:
+    """Cancel the statement that another thread waits for, if there is one. Without that the server would go on with it
+    after the connection is closed."""
+    with suppress(Exception):  # it has no connection, or the server does not answer
+        connection.connection.cancel_safe(timeout=TUNABLES.cancel_seconds)  # type: ignore[union-attr]
+
+
+def cut(connection: BaseDatabaseWrapper | None) -> None:
+    """Close the connection of a thread that is left behind: the server rolls back what it did, and releases its locks.
+
+    The socket is shut down, which is safe while the other thread is in the middle of a call, and works behind a pooler
+    too: the process id that a connection behind one knows may be that of another client's session.
+    """
+    if connection is not None:
+        shut_down_socket(connection.connection)
+
+
+def shut_down_socket(connection: Any) -> None:
+    """Of a psycopg connection. A thread that waits for an answer on it gets an error."""
+    try:
+        copy = socket.socket(fileno=os.dup(connection.pgconn.socket))
+    except Exception:  # it has none, or has just closed it
+        return
+    with copy, suppress(OSError):
+        copy.shutdown(socket.SHUT_RDWR)
+
 
 logger = logging.getLogger("duebox.worker")
 
-ENGINE_SECONDS = 30.0
-"""How long one of the engine's own statements may take. Those of handlers have no such limit."""
-TICK_SECONDS = 0.25
 _FRAMES = 5
 _here = threading.local()
 
@@ -39,7 +67,7 @@ class Watch:
         self.name = name
         self.thread = threading.get_ident()
         self.connection = connection
-        """Django's, which is replaced inside when it reconnects, or psycopg's own."""
+        """Django's wrapper, which gets another connection when it connects again, or psycopg's own."""
         self.until = float("inf")
         self.is_lost = is_lost
         """Whether the lease is lost under which this thread works."""
@@ -56,14 +84,15 @@ class Watch:
         return getattr(self.connection, "connection", self.connection)
 
     def waits(self) -> bool:
-        """Whether a statement was sent that the server has not answered yet."""
+        """Whether the server has not answered a statement yet."""
         try:
             return bool(self.psycopg().pgconn.transaction_status == TransactionStatus.ACTIVE)
         except Exception:  # it has none, or has just closed it
             return False
 
     def is_in_driver(self) -> bool:
-        """Whether the thread is inside psycopg. Between the rows of a result that it reads one by one it is not."""
+        """Whether the thread is inside psycopg. While a handler reads the rows of a result one by one it mostly is
+        not."""
         frame = sys._current_frames().get(self.thread)
         for _ in range(_FRAMES):
             if frame is None:
@@ -81,14 +110,15 @@ class Watch:
 
 
 class Watchdog:
-    """Looks several times a second. `checks` are called with each look, for whoever else has a deadline to keep."""
+    """Looks at all watched connections several times a second, and then calls the `checks`, which have deadlines of
+    their own."""
 
     def __init__(self) -> None:
         self.checks: list[Callable[[], None]] = []
         self.watches: set[Watch] = set()
         self._silent_since: dict[tuple[Watch, int, float], float] = {}
         self._closed: list[tuple[int, float]] = []
-        """Sessions whose socket was shut down here. The server may not have noticed it."""
+        """Sessions whose socket was shut down here. The server may not know."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_until_stopped, name="duebox-watchdog", daemon=True)
 
@@ -100,7 +130,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self, watch: Watch) -> Iterator[Watch]:
-        """For the thread that it is about: `limited` works in it meanwhile."""
+        """Called by the thread that is watched: `limit` and `limited` work in it meanwhile."""
         self.watches.add(watch)
         before, _here.watch = getattr(_here, "watch", None), watch
         try:
@@ -110,11 +140,11 @@ class Watchdog:
             self.watches.discard(watch)
 
     def close_silent(self, using: str, seconds: float) -> None:
-        """Close the connections of threads that have waited this long for an answer, while the server says that it has
-        nothing to do for them: the question or the answer was lost. What the server still works at is left alone.
+        """Close the connections of threads that have waited this long for an answer although the server is idle in
+        their sessions: the statement or the answer was lost. Sessions in which the server works are not closed.
 
-        For a thread with a working connection, to be called now and then. Behind a pooler nothing is known: the process
-        ids there are the pooler's own."""
+        The heartbeat calls it, on its own connection. Behind a pooler it does nothing: the process ids there are the
+        pooler's own."""
         waiting = {pid: watch for watch in self.watches.copy() if watch.waits() and (pid := _backend_pid(watch))}
         since: dict[tuple[Watch, int, float], float] = {}
         if waiting or self._closed:
@@ -156,7 +186,7 @@ class Watchdog:
         watch.cut(reason)
 
     def _look_until_stopped(self) -> None:
-        while not self._stopping.wait(TICK_SECONDS):
+        while not self._stopping.wait(TUNABLES.watchdog_tick_seconds):
             try:
                 self.look()
             except Exception:
@@ -171,7 +201,7 @@ class Watchdog:
                 self._close(watch, "the server did not answer in time")
             elif watch.is_lost is not None and watch.is_lost() and watch.waits():
                 watch.waited += 1
-                if watch.waited > 1:  # a statement that has just begun may be the one that finds out
+                if watch.waited > 1:  # a statement that has just begun may be the one that finds it out
                     self._close(watch, "it waits for the server and its lease is lost")
             else:
                 watch.waited = 0
@@ -184,23 +214,23 @@ def _backend_pid(watch: Watch) -> int:
         return 0
 
 
-def limit(seconds: float | None = ENGINE_SECONDS) -> None:
-    """From now on this thread waits no longer than this for the server; None takes the limit away."""
+def limit(seconds: float | None = TUNABLES.statement_seconds) -> None:
+    """From now on this thread waits for the server no longer than this; None removes the limit."""
     watch: Watch | None = getattr(_here, "watch", None)
     if watch is not None:
         watch.until = float("inf") if seconds is None else time.monotonic() + seconds
 
 
 def allow(seconds: float) -> None:
-    """A limit that this thread has is over in this time at the earliest: it has just waited for something else."""
+    """Extend the limit of this thread to at least this time, because it has just waited for something else."""
     watch: Watch | None = getattr(_here, "watch", None)
     if watch is not None:
         watch.until = max(watch.until, time.monotonic() + seconds)
 
 
 @contextmanager
-def limited(seconds: float = ENGINE_SECONDS) -> Iterator[None]:
-    """What this thread asks the server inside is over after this time. Without a watchdog there is no limit."""
+def limited(seconds: float = TUNABLES.statement_seconds) -> Iterator[None]:
+    """Statements of this thread inside the block end after this time. Without a watchdog there is no limit."""
     limit(seconds)
     try:
         yield

@@ -46,7 +46,7 @@ def test_a_new_property_is_refused_by_a_closed_old_schema():
     old, new = ({**event(**names), "additionalProperties": False} for names in ({"a": TEXT}, {"a": TEXT, "b": TEXT}))
     [(what, witness)] = forward(old, new)
     assert what == (
-        "`b` is new; a new event with it is refused by the old schema, which takes declared properties only"
+        "`b` is new; a new event with it is refused by the old schema, which allows declared properties only"
     )
     assert witness == {"b": "a"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from duebox.contracts.compat import compare
-from duebox.contracts.strict import closed
+from duebox.contracts.json_schema import closed
 from duebox.contracts.validation import compiled
 from tests.contracts.compat.small_schemas import EVENTS, pairs, schemas
 

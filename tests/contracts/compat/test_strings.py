@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from duebox.contracts.compat.strings import matching, strings
+from duebox.contracts.compat.candidates import matching, strings
 from duebox.contracts.validation import FORMATS, compiled
 
 PATTERNS = [

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from duebox.contracts.compat import compare
-from duebox.contracts.strict import closed
+from duebox.contracts.json_schema import closed
 from tests.contracts.compat.pairs import PAIRS
 
 

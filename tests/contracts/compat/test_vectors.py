@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from duebox.contracts.compat import compare
-from duebox.contracts.strict import closed
+from duebox.contracts.json_schema import closed
 from tests.vectors import schema_compat
 from tests.vectors.__main__ import main
 

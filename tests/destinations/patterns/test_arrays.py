@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 
 
 def test_one_value_of_a_list_is_enough():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 from tests.vectors import eventbridge_patterns
 
 FILE = json.loads((Path(__file__).parent / "handpicked.json").read_text())

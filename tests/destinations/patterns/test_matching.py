@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 
 
 def matches(entries, value, **more):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duebox.destinations.patterns import compile
-from duebox.destinations.patterns.arrays import hold_together
-from duebox.destinations.patterns.reading import read_pattern
+from duebox.destinations.event_pattern import compile, hold_together, read_pattern
 from duebox.exceptions import InvalidPattern
+from tests.support import examples
 
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=examples(60), deadline=None)
 names = st.sampled_from(["a", "b", "c", "a.b", "$or"])
 fields = st.sampled_from(["a", "b", "c"])
 texts = st.sampled_from(["", "a", "A", "ab", "b", "*", "10.0.0.1"]) | st.text(max_size=4)

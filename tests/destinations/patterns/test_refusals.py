@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 from duebox.exceptions import InvalidPattern
 
 
@@ -22,9 +22,9 @@ def deep(levels):
         ({}, "pattern", "is an empty object"),
         ({"a": {}}, "a", "is an empty object"),
         ({"a": []}, "a", "is an empty list"),
-        ({"a": "x"}, "a", "'x' stands alone; put it in a list: ['x']"),
-        ({"a": None}, "a", "null stands alone"),
-        ({"a": {"b": 1}}, "a.b", "1 stands alone"),
+        ({"a": "x"}, "a", "'x' is not in a list; put it in a list: ['x']"),
+        ({"a": None}, "a", "null is not in a list"),
+        ({"a": {"b": 1}}, "a.b", "1 is not in a list"),
         ({1: [1]}, "pattern", "has the name 1"),
         ({"a": [[1]]}, "a[0]", "[1] is not a value"),
         ({"a": [1, {1, 2}]}, "a[1]", "set is not a value"),
@@ -43,7 +43,7 @@ def deep(levels):
         ({"a": [{"exists": 1}]}, "a[0].exists", "say true or false"),
         ({"a": [{"cidr": 1}]}, "a[0].cidr", "1 is not a text"),
         ({"a": [{"cidr": "10.0.0.0"}]}, "a[0].cidr", "is not a network; write it as 10.0.0.0/24"),
-        ({"a": [{"cidr": "10.0.0.0/32"}]}, "a[0].cidr", "has a mask of 32 bits, and 31 is the most"),
+        ({"a": [{"cidr": "10.0.0.0/32"}]}, "a[0].cidr", "has a mask of 32 bits, but 31 is the maximum"),
         ({"a": [{"cidr": "10.0.0.0/x"}]}, "a[0].cidr", "is not a network"),
         ({"a": [{"cidr": "example.com/8"}]}, "a[0].cidr", "is not a network"),
         ({"a": [{"numeric": ">"}]}, "a[0].numeric", "write a list such as"),
@@ -69,8 +69,8 @@ def deep(levels):
         ({"a": {"$or": [{"b": [1]}, "x"]}}, "a.$or[1]", "'x' is not an object"),
         ({"$or": [{"a": [1]}, {}]}, "pattern", "is an empty object"),
         ({"$or": [{"prefix": ["x"]}, {"a": [1]}]}, "prefix", "cannot be a field inside $or"),
-        ({"a": [1], "$or": [{"a": [2]}, {"b": [1]}]}, "a", "is named twice"),
-        ({"a": {"b": [1]}, "a.b": [2]}, "a.b", "is named twice"),
+        ({"a": [1], "$or": [{"a": [2]}, {"b": [1]}]}, "a", "is repeated"),
+        ({"a": {"b": [1]}, "a.b": [2]}, "a.b", "is repeated"),
         (deep(70), "pattern", "nested deeper than 64 levels"),
         ({".".join("x" * 70): [1]}, "pattern", "nested deeper than 64 levels"),
         ({str(n): [1] for n in range(300)}, "pattern", "has 300 fields; keep to 256"),

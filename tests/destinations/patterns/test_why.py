@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duebox.destinations.patterns import compile
+from duebox.destinations.event_pattern import compile
 
 EVENT = {
     "source": "shop",
@@ -44,7 +44,7 @@ def test_a_match_names_all_that_made_it(pattern, why):
         ({"detail": {"tags": ["x"]}}, "detail.tags is 'a', 'b', 'c', …; wanted 'x'"),
         (
             {"detail": {"items": {"sku": ["A"], "qty": [2]}}},
-            "detail.items.qty and detail.items.sku are never right in the same element of a list",
+            "detail.items.qty and detail.items.sku never match in the same element of a list",
         ),
         (
             {"$or": [{"source": ["crm"]}, {"detail": {"amount": [{"cidr": "10.0.0.0/8"}]}}]},

@@ -244,7 +244,7 @@ class Aws(Stage):
 class EventBridge(Aws):
     """A bus, a rule for a prefix of the type, and the queue behind it."""
 
-    backend = "duebox.destinations.eventbridge.EventBridge"
+    backend = "duebox.destinations.aws.EventBridge"
 
     def __enter__(self) -> EventBridge:
         super().__enter__()
@@ -267,7 +267,7 @@ class EventBridge(Aws):
 
 
 class SQS(Aws):
-    backend = "duebox.destinations.sqs.SQS"
+    backend = "duebox.destinations.aws.SQS"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class SQS(Aws):
 
 
 class SQSFifo(SQS):
-    backend = "duebox.destinations.sqs.SQSFifo"
+    backend = "duebox.destinations.aws.SQSFifo"
     fifo = True
     ordered = True
 

@@ -37,7 +37,7 @@ def record(envelope: dict[str, Any]) -> None:
 
 
 class DjangoTask(Stage):
-    backend = "duebox.destinations.tasks.DjangoTask"
+    backend = "duebox.destinations.django_tasks.DjangoTask"
     largest = 20_000
 
     def __enter__(self) -> DjangoTask:

@@ -11,8 +11,8 @@ from standardwebhooks import Webhook
 
 from duebox.destinations.base import Destination, Result
 from duebox.destinations.webhooks import Webhooks
-from duebox.destinations.webhooks.vault import encrypted
-from duebox.fact import Fact
+from duebox.destinations.webhooks.encryption import encrypted
+from duebox.events.fact import Fact
 from duebox.models import WebhookEndpoint
 from tests.destinations.conformance import Arrived, Received, Stage, mode
 from tests.destinations.proxy import Proxy

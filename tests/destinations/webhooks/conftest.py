@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duebox.destinations.configured import subscriptions
+from duebox.destinations.registry import subscriptions
 from duebox.destinations.webhooks import Webhooks
 from duebox.destinations.webhooks import endpoints as api
 from duebox.models import WebhookEndpoint

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from duebox.destinations.webhooks.connecting import made_context
-from duebox.destinations.webhooks.guard import Guard
-from duebox.destinations.webhooks.keys import signing_keys
-from duebox.destinations.webhooks.message import stationery
-from duebox.destinations.webhooks.wire import Wire
+from duebox.destinations.webhooks.endpoint_delivery import request_template
+from duebox.destinations.webhooks.http import HttpClient, made_context
+from duebox.destinations.webhooks.signatures import signing_keys
+from duebox.destinations.webhooks.url_guard import Guard
 from tests.destinations.conformance import a_fact
 from tests.destinations.stages.webhooks import SECRET
 from tests.destinations.webhooks.receiver import read_request
@@ -21,11 +20,11 @@ class Sender:
 
     def __init__(self, url, *ports, timeout=2.0, **options):
         self.guard = Guard(**{"http": True, "ports": ports, "allow_private": ["127.0.0.1"], **options})
-        self.wire = Wire(self.guard, made_context(), timeout)
+        self.wire = HttpClient(self.guard, made_context(), timeout)
         self.target = self.guard.read(url)
 
     def send(self):
-        paper = stationery(self.target, signing_keys([SECRET]), {})
+        paper = request_template(self.target, signing_keys([SECRET]), {})
         return self.wire.exchange(self.target, paper.request(a_fact().row, int(time.time())))
 
 

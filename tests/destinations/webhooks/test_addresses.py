@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duebox.destinations.webhooks.addresses import RANGES, is_public
+from duebox.destinations.webhooks.url_guard import RANGES, is_public
+from tests.support import examples
 
 
 @pytest.mark.parametrize(
@@ -39,14 +40,14 @@ def test_a_range_ends_where_it_says(each):
     assert not is_public(str(each.network[-1]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.ip_addresses())
 def test_what_python_does_not_call_global_is_never_public(address):
     if not address.is_global:
         assert not is_public(str(address))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.ip_addresses(v=4))
 def test_an_address_wrapped_into_another_is_judged_by_what_is_inside(address):
     assert is_public(f"::ffff:{address}") == is_public(str(address))

@@ -13,11 +13,11 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 import duebox
 from duebox.destinations.webhooks import endpoints as api
-from duebox.destinations.webhooks.judging import seconds_to_wait
-from duebox.destinations.webhooks.vault import decrypted
+from duebox.destinations.webhooks.encryption import decrypted
+from duebox.destinations.webhooks.response import seconds_to_wait
+from duebox.events.outcomes import Delivered, Discard
 from duebox.exceptions import Blocked, Refused, Throttled, Undelivered
 from duebox.models import Attempt, Event, WebhookEndpoint
-from duebox.outcome import Delivered, Discard
 from duebox.worker.drain import drain
 from tests.destinations.conformance import a_fact
 from tests.destinations.webhooks.receiver import Reply

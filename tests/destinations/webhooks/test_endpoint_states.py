@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from duebox.destinations.webhooks import endpoints as api
 from duebox.models import DestinationState, WebhookEndpoint
-from duebox.store import gates
+from duebox.store import destinations
 
 pytestmark = pytest.mark.django_db
 THEN = datetime(2026, 9, 1, 10, 30, 15, 123456, UTC)
@@ -59,7 +59,7 @@ def test_one_that_is_paused_says_since_when_and_why(row):
 
 
 def test_where_all_webhooks_are_paused_each_of_them_is(row):
-    gates.pause("default", "to:hooks", "for the night")
+    destinations.pause("default", "to:hooks", "for the night")
     assert everywhere(row, "UTC: for the night")
     assert as_json(row)["paused_note"] == "for the night"
 
@@ -67,13 +67,13 @@ def test_where_all_webhooks_are_paused_each_of_them_is(row):
 def test_one_that_is_left_alone_says_until_when_and_by_which_error(row):
     until = timezone.now() + timedelta(minutes=5)
     gate(row, open_until=until, error="The answer was 500.\nTraceback")
-    assert everywhere(row, f"enabled; left alone until {until:%Y-%m-%d %H:%M} UTC: ")
+    assert everywhere(row, f"enabled; no attempts until {until:%Y-%m-%d %H:%M} UTC: ")
     assert as_json(row)["left_alone_until"] == until.isoformat()
 
 
 def test_when_that_is_over_it_is_not_said_any_more(row):
     gate(row, open_until=timezone.now() - timedelta(seconds=1), error="it was down")
-    assert "left alone" not in run("endpoints", "list")
+    assert "no attempts" not in run("endpoints", "list")
     assert as_json(row)["left_alone_until"] is None
 
 
@@ -120,7 +120,7 @@ def test_the_beginning_of_an_id_is_enough_to_pause_and_to_resume(row):
     short = f"hooks/{str(row.pk)[:13].upper()}"
     assert f"{short} is paused" in run("destinations", "pause", short)
     assert DestinationState.objects.get().name == f"to:hooks/{row.pk}"
-    assert run("destinations", "resume", f"to:{short}") == f"to:{short} goes on.\n"
+    assert run("destinations", "resume", f"to:{short}") == f"to:{short} is resumed.\n"
 
 
 def test_an_id_that_several_begin_with_is_refused(add):

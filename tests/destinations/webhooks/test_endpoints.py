@@ -9,12 +9,12 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from duebox.destinations.webhooks import custom_headers
 from duebox.destinations.webhooks import endpoints as api
-from duebox.destinations.webhooks.vault import decrypted, encrypted
+from duebox.destinations.webhooks import filters
+from duebox.destinations.webhooks.encryption import decrypted, encrypted
 from duebox.exceptions import Blocked, InvalidDestination, InvalidEndpoint, InvalidEvent, InvalidSecret
 from duebox.models import DestinationState, Event, WebhookEndpoint
-from duebox.store import gates
+from duebox.store import destinations
 from tests.destinations.webhooks.receiver import Reply
 
 pytestmark = pytest.mark.django_db
@@ -131,7 +131,7 @@ def test_headers_that_could_change_the_request_are_refused(hooks, receiver, head
 
 def test_headers_of_an_organization_are_its_own():
     given = {"Authorization": "Bearer abc def", "X-Api-Key": "~"}
-    assert custom_headers.checked(given) == given
+    assert filters.checked_headers(given) == given
 
 
 @pytest.mark.parametrize("rate", [-1, True, "5", float("nan"), float("inf"), 1e9])
@@ -148,7 +148,7 @@ def test_a_rate_is_a_number(hooks, receiver, rate):
 def left_alone(row):
     """Its breaker is open."""
     name = f"to:hooks/{row.pk}"
-    gates.open("default", name, pause=600, longest=600, error="no", counts=True, probed=False)
+    destinations.open("default", name, pause=600, longest=600, error="no", counts=True, probed=False)
     return name
 
 
@@ -172,7 +172,7 @@ def test_an_endpoint_that_is_enabled_again_or_moves_is_not_left_alone_any_longer
 def test_what_people_have_paused_stays_paused(add, receiver):
     row = add()
     name = left_alone(row)
-    gates.pause("default", name, "under repair")
+    destinations.pause("default", name, "under repair")
     api.change(row, url=receiver.url + "/moved")
     api.enable(row)
     assert state_of(name)[1]
@@ -227,7 +227,7 @@ def test_a_test_is_sent_as_everything_is(add, receiver):
     row = add()
     tried = api.test(row)
     assert (tried.ok, tried.status, tried.text, tried.error) == (True, 200, "ok", "")
-    assert 0 < tried.took_ms < 2000
+    assert 0 < tried.took_ms < 10_000
     [got] = receiver.got
     assert got.event["type"] == "duebox.webhook.test"
     assert got.event["workspace_id"] == "7"

@@ -8,7 +8,7 @@ import pytest
 import duebox
 from duebox.destinations.webhooks import endpoints as api
 from duebox.models import Attempt, Delivery, DestinationState, Event, WebhookEndpoint
-from duebox.store.webhooks import fan_out
+from duebox.store.destinations import fan_out
 from duebox.testing import drain
 from duebox.worker.drain import drain as work
 from tests.support import connection_params, eventually

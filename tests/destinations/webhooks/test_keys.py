@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from duebox.destinations.webhooks.asymmetric import new_pair
-from duebox.destinations.webhooks.keys import new_secret, signing_keys, verifying_keys
-from duebox.destinations.webhooks.signing import sign
+from duebox.destinations.webhooks.ed25519 import new_pair
+from duebox.destinations.webhooks.signatures import new_secret, sign, signing_keys, verifying_keys
 from duebox.exceptions import InvalidSecret
 
 BYTES = bytes(range(32))
@@ -53,7 +52,7 @@ def test_the_sizes_of_the_specification_are_taken(size):
         (f"whsec_{TEXT[:10]} {TEXT[10:]}", "without spaces"),
         (f"whsec_{'-_' * 16}", "something else"),
         (f"WHSEC_{TEXT}", "something else"),
-        (f"whsec_{'A' * 33}", "lost a part"),
+        (f"whsec_{'A' * 33}", "is incomplete"),
         (base64.b64encode(b"x" * 23).decode(), "24 to 64 bytes, this one 23"),
         (base64.b64encode(b"x" * 65).decode(), "24 to 64 bytes, this one 65"),
         (f"whsk_{TEXT}", "has 64 bytes, this one 32"),
@@ -69,7 +68,7 @@ def test_what_is_no_secret_is_refused_without_showing_it(text, words):
 
 @pytest.mark.parametrize("texts", [f"whsec_{TEXT}", b"x", [], ()])
 def test_secrets_are_a_list(texts):
-    with pytest.raises(InvalidSecret, match="as a list"):
+    with pytest.raises(InvalidSecret, match="must be a list"):
         signing_keys(texts)
 
 
@@ -89,7 +88,7 @@ def test_keys_without_the_package_are_refused_with_the_command_and_secrets_still
     program = f"""
 import sys
 sys.modules["cryptography"] = None
-from duebox.destinations.webhooks.signing import sign
+from duebox.destinations.webhooks.signatures import sign
 from duebox.exceptions import NotReady
 print(sign("id", 1, b"", ["{TEXT}"]).startswith("v1,"))
 try:

@@ -17,11 +17,11 @@ from django.utils import timezone
 
 import duebox
 from duebox.destinations.webhooks import endpoints as api
-from duebox.destinations.webhooks.vault import decrypted, readable
+from duebox.destinations.webhooks.encryption import decrypted, readable
+from duebox.events.outcomes import Discard
 from duebox.exceptions import Throttled
 from duebox.models import Attempt, Delivery, DestinationState, Event, WebhookEndpoint
-from duebox.outcome import Discard
-from duebox.store import gates
+from duebox.store import destinations
 from tests.destinations.conformance import a_fact
 from tests.destinations.webhooks.receiver import Reply
 from tests.support import eventually
@@ -65,7 +65,7 @@ def test_nobody_is_warned_and_nothing_is_disabled(add, hooks, lose):
     row = add()
     WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     name = f"to:hooks/{row.pk}"
-    gates.failing("default", name, "no key", gap=60)
+    destinations.failing("default", name, "no key", gap=60)
     lose()
     hooks.part(str(row.pk)).fails_since(timezone.now() - timedelta(days=6))
     row.refresh_from_db()
@@ -91,7 +91,7 @@ def test_events_wait_until_the_key_is_there_again(configure, receiver, public, h
     assert {(each.status, each.attempt) for each in waiting} == {("pending", 0)}
     out = StringIO()
     call_command("duebox", "endpoints", "list", stdout=out)
-    assert "enabled; left alone until" in out.getvalue()
+    assert "enabled; no attempts until" in out.getvalue()
     assert "failing" not in out.getvalue()
     settings.SECRET_KEY = key
     hooks.forget(row.pk)
@@ -145,7 +145,7 @@ def test_W014_the_check_of_a_database_counts_the_endpoints_that_cannot_be_read(a
     lose()
     add()
     [found] = warnings()
-    assert found.msg == f"1 of 2 endpoints of webhooks cannot be sent to, since the key is missing: {row.pk}."
+    assert found.msg == f"1 of 2 webhook endpoints cannot be sent to, because the encryption key is missing: {row.pk}."
     assert "DUEBOX['WEBHOOK_KEYS']" in found.hint
     assert "SECRET_KEY_FALLBACKS" in found.hint
     assert warnings(databases=[]) == []
@@ -169,7 +169,7 @@ def test_W014_of_many_a_few_are_named(add, lose):
         add()
     lose()
     [found] = warnings()
-    assert found.msg.startswith("7 of 7 endpoints")
+    assert found.msg.startswith("7 of 7 webhook endpoints")
     assert found.msg.endswith(" and 2 more.")
 
 

@@ -7,7 +7,7 @@ from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 import duebox
-from duebox.destinations.configured import close_all
+from duebox.destinations.registry import close_all
 from duebox.destinations.webhooks import endpoints as api
 from duebox.worker.drain import drain
 
@@ -37,7 +37,7 @@ def test_a_route_that_takes_no_public_event_is_refused_with_the_repair(route, pu
     route(match)
     [said] = mistakes()
     assert said == (
-        f"DUEBOX['DESTINATIONS']['hooks']: A route to it takes {match!r}, but Webhooks takes only types that begin "
+        f"DUEBOX['DESTINATIONS']['hooks']: A route to it matches {match!r}, but Webhooks accepts only types that begin "
         f"with 'public.'; write 'public.{match}', or leave the route out."
     )
     with pytest.raises(ImproperlyConfigured, match="Nothing is emitted until that is repaired"):

@@ -7,7 +7,7 @@ from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 
 import duebox
-from duebox.destinations.configured import subscriptions
+from duebox.destinations.registry import subscriptions
 from duebox.destinations.webhooks import Webhooks
 from duebox.models import Event
 
@@ -33,7 +33,7 @@ def test_a_second_one_is_found_by_the_check_and_stops_every_emission(settings, d
     two(settings, second)
     [found] = [each for each in run_checks(tags=["duebox"], databases=[]) if each.id == "duebox.E009"]
     assert found.msg == (
-        "DUEBOX['DESTINATIONS']['loose']: 'strict' is a Webhooks, too, and there can be one only; "
+        "DUEBOX['DESTINATIONS']['loose']: 'strict' is a Webhooks too, and only one is allowed; "
         "each would send everything."
     )
     with pytest.raises(ImproperlyConfigured, match="'strict' is a Webhooks"):

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from duebox.destinations.webhooks.keys import new_secret
-from duebox.destinations.webhooks.signing import SIGNATURE, signed_headers
-from duebox.destinations.webhooks.verifying import verify
+from duebox.destinations.webhooks.signatures import SIGNATURE, new_secret, signed_headers, verify
 
 ids = st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True)
 objects = st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers(-9, 9), max_size=3)

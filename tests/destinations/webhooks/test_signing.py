@@ -6,9 +6,8 @@ import base64
 
 import pytest
 
-from duebox.destinations.webhooks.asymmetric import new_pair
-from duebox.destinations.webhooks.keys import new_secret
-from duebox.destinations.webhooks.signing import sign, signed_headers
+from duebox.destinations.webhooks.ed25519 import new_pair
+from duebox.destinations.webhooks.signatures import new_secret, sign, signed_headers
 from duebox.exceptions import InvalidSecret
 
 # Fixed, since parallel processes must find the same names of tests.

@@ -14,11 +14,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from duebox.destinations.webhooks.connecting import made_context
-from duebox.destinations.webhooks.guard import Guard
-from duebox.destinations.webhooks.keys import signing_keys
-from duebox.destinations.webhooks.message import stationery
-from duebox.destinations.webhooks.wire import Wire
+from duebox.destinations.webhooks.endpoint_delivery import request_template
+from duebox.destinations.webhooks.http import HttpClient, made_context
+from duebox.destinations.webhooks.signatures import signing_keys
+from duebox.destinations.webhooks.url_guard import Guard
 from duebox.exceptions import Undelivered
 from tests.destinations.conformance import a_fact
 from tests.destinations.stages.webhooks import SECRET
@@ -81,8 +80,8 @@ def send(receiver, host="hooks.test", ca_file="", times=3):
 
     guard = Guard(ports=[receiver.port], allow_private=[host], resolver=resolver)
     target = guard.read(f"https://{host}:{receiver.port}/hook")
-    wire = Wire(guard, made_context(str(ca_file)), 2.0)
-    paper = stationery(target, signing_keys([SECRET]), {})
+    wire = HttpClient(guard, made_context(str(ca_file)), 2.0)
+    paper = request_template(target, signing_keys([SECRET]), {})
     try:
         return [wire.exchange(target, paper.request(a_fact().row, int(time.time()))).status for _ in range(times)]
     finally:
@@ -136,7 +135,7 @@ def test_a_certificate_that_has_ended_is_refused(authority):
 
 
 def test_who_does_not_speak_tls_is_left_alone():
-    with Receiver() as receiver, pytest.raises(Undelivered, match=r"hooks\.test cannot be talked to over TLS"):
+    with Receiver() as receiver, pytest.raises(Undelivered, match=r"TLS with hooks\.test failed"):
         send(receiver)
 
 

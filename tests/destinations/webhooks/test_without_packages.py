@@ -15,10 +15,12 @@ for name in ("urllib3", "cryptography"):
     sys.modules[name] = None
 import django
 django.setup()
-from duebox.destinations.subscription import make
-from duebox.destinations.webhooks import Webhooks, receiver, verifying
+from duebox.destinations.registry import make
+from duebox.destinations.webhooks import Webhooks
+from duebox.destinations.webhooks import receiver
+from duebox.destinations.webhooks import signatures
 from duebox.management.commands.duebox import GROUPS
-from duebox.subscribers import receivers_of
+from duebox.events.subscribers import receivers_of
 print([each.name for each in receivers_of("public.order.paid")])
 try:
     make("hooks", {"BACKEND": "duebox.destinations.webhooks.Webhooks"})
@@ -35,7 +37,7 @@ def test_it_says_what_to_install_when_it_is_to_deliver():
         "DUEBOX_TEST_SETTINGS": json.dumps({"DESTINATIONS": {"hooks": entry}}),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     known, refused = done.stdout.splitlines()
     assert known == "['fan-out:hooks']"

@@ -238,7 +238,7 @@ def killed() -> None:
 def serverless() -> None:
     duebox.emit_many([CallDue(name="by lambda") for _ in range(7)])
     code = (
-        "import json; from duebox.entrypoints.lambda_handler import handler; "
+        "import json; from duebox.integrations.lambda_handler import handler; "
         "context = type('Context', (), {'get_remaining_time_in_millis': lambda self: 20000})(); "
         "print(json.dumps(handler({}, context)))"
     )

@@ -17,10 +17,10 @@ from reminders.vet.models import Appointment as VetAppointment
 
 import duebox
 from duebox import deliveries
+from duebox.context import bound
 from duebox.exceptions import InvalidSchedule
 from duebox.models import Attempt, Delivery, Event, Schedule, ScheduleLog
-from duebox.origins import bound
-from duebox.redis_tier.mirror import rebuild, upcoming_from_redis
+from duebox.redis.schedule_mirror import rebuild, upcoming_from_redis
 from duebox.testing import assert_emitted, drain, refute_emitted, travel
 from duebox.when import rrule
 

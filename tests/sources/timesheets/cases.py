@@ -20,10 +20,11 @@ from timesheets import events
 from timesheets.models import Member, Result
 
 import duebox
-from duebox.auditing import verify
-from duebox.contracts import declared, types
+from duebox.audit_log import verify
+from duebox.audit_log.seal import seal_all
+from duebox.contracts import declared, event_types
 from duebox.destinations.webhooks import endpoints
-from duebox.exceptions import InvalidContract, InvalidEvent, InvalidPayload
+from duebox.exceptions import InvalidEvent, InvalidPayload
 from duebox.models import AuditEntry, Delivery, DestinationState, Event, WebhookEndpoint
 from duebox.testing import drain
 
@@ -94,26 +95,25 @@ def catalogue() -> None:
     assert "no issues" in out, out
 
 
-@case("E7", "bad names are refused with the right one, or are an error of check; no verb is invented")
+@case("E7", "bad names are an error of check; misspelt ones cannot be emitted, with the right one; no verb is invented")
 def naming() -> None:
-    for bad, good in (("update_time_entry", "time_entry.updated"), ("TIME_ENTRY_CREATED", "time_entry.created")):
-        assert good in raised(InvalidContract, lambda bad=bad: duebox.event(bad)(type("Bad", (), {})))
+    misspelt = {"update_time_entry": "time_entry.updated", "TIME_ENTRY_CREATED": "time_entry.created"}
     vague = ("time_entry.changed", "db.write", "report.nightly", "member.invite")
-    for name in vague:
+    for name in (*misspelt, *vague):
         duebox.event(name)(type("Bad", (), {}))
     try:
-        found = {
-            each.obj if isinstance(each.obj, str) else str(each): str(each)
-            for each in run_checks()
-            if each.id == "duebox.E040"
-        }
-        text = "\n".join(found.values())
+        for bad, good in misspelt.items():
+            assert good in raised(InvalidEvent, lambda bad=bad: duebox.emit(bad))
+        found = run_checks()
+        spelling = "\n".join(str(each) for each in found if each.id == "duebox.E044")
+        assert all(bad in spelling and good in spelling for bad, good in misspelt.items()), spelling
+        text = "\n".join(str(each) for each in found if each.id == "duebox.E040")
         assert all(name in text for name in vague), text
         assert "member.invited" in text
         assert "nightlied" not in text
     finally:
-        for name in vague:
-            types.forget(name)
+        for name in (*misspelt, *vague):
+            event_types.forget(name)
 
 
 @case("E2", "a consumer gets every field of the envelope, the actor as an object")
@@ -398,7 +398,9 @@ def audit() -> None:
 
     raised(DatabaseError, lambda: tamper("UPDATE duebox_audit SET action = 'nothing'"))
     raised(DatabaseError, lambda: tamper("DELETE FROM duebox_audit"))
-    assert all(verdict.flaws == 0 for verdict in verify("default"))
+    seal_all("default")
+    assert verify("default").entries > 0
+    assert verify("default").flaws == 0
     drain()
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from duebox import auditing
+from duebox import audit_log
 
 
 class TimeEntry(models.Model):
@@ -13,7 +13,7 @@ class TimeEntry(models.Model):
         return self.description
 
 
-@auditing.follow(mask=["phone"], drop=["password"])
+@audit_log.follow(mask=["phone"], drop=["password"])
 class Member(models.Model):
     name = models.CharField(max_length=50)
     phone = models.CharField(max_length=30)

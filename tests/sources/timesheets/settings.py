@@ -20,8 +20,8 @@ DUEBOX = {
     "PRODUCER": "timesheets.api",
     "LEASE_SECONDS": 3,
     "DESTINATIONS": {
-        "bus": {"BACKEND": "duebox.destinations.eventbridge.EventBridge", "OPTIONS": {"bus": NAME, **AWS}},
-        "ledger": {"BACKEND": "duebox.destinations.sqs.SQSFifo", "OPTIONS": {"queue_url": LEDGER, **AWS}},
+        "bus": {"BACKEND": "duebox.destinations.aws.EventBridge", "OPTIONS": {"bus": NAME, **AWS}},
+        "ledger": {"BACKEND": "duebox.destinations.aws.SQSFifo", "OPTIONS": {"queue_url": LEDGER, **AWS}},
         "printer": {"BACKEND": "timesheets.outside.Printer", "RATE": 20, "BURST": 1},
         "broken": {
             "BACKEND": "timesheets.outside.Broken",

@@ -16,7 +16,7 @@ from sqlalchemy import URL, create_engine, text
 from sqlalchemy.orm import Session
 
 from duebox import sqlalchemy as outbox
-from duebox.entrypoints.background import running
+from duebox.integrations.background_worker import running
 
 ENTRY = json.loads(os.environ["SOURCE_DATABASE"])
 PLACE = {"host": ENTRY["HOST"], "port": str(ENTRY["PORT"] or 5432)}

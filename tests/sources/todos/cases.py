@@ -18,7 +18,7 @@ from todos.sweeps import FAILS, DueTasks
 import duebox
 from duebox import deliveries
 from duebox.models import Delivery, Event, Schedule, ScheduleLog
-from duebox.sweeps import ensure_schedules
+from duebox.schedules.sweeps import ensure_schedules
 from duebox.testing import assert_emitted, drain, travel
 
 NOON = datetime(2027, 5, 4, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ django.setup()
 from apscheduler.schedulers.background import BackgroundScheduler
 from todos.sweeps import DueTasks
 
-from duebox.entrypoints.apscheduler import Rounds
+from duebox.integrations.apscheduler import Rounds
 
 stopping = threading.Event()
 for number in (signal.SIGTERM, signal.SIGINT):

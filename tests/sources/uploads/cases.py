@@ -15,9 +15,9 @@ from uploads.models import Result, Upload
 from uploads.settings import BROKERS
 
 import duebox
+from duebox.context import bound
 from duebox.exceptions import IdempotencyConflict, InvalidPayload
 from duebox.models import Delivery, Event
-from duebox.origins import bound
 from duebox.testing import drain
 
 

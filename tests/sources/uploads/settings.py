@@ -7,7 +7,7 @@ from urllib.parse import quote
 from project.settings import *  # noqa: F403
 from project.settings import INSTALLED_APPS
 
-from duebox.entrypoints.celery_beat import beat_schedule
+from duebox.integrations.celery_beat import beat_schedule
 
 INSTALLED_APPS = [*INSTALLED_APPS, "django_celery_beat", "uploads", "duebox"]
 DATABASE = json.loads(os.environ["SOURCE_DATABASE"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duebox.upcoming import Upcoming
+from duebox import Upcoming
 from duebox.when import ClockChange
 from examples.clinic.demo.lapse import book
 from examples.clinic.demo.lapse.sights import Sight

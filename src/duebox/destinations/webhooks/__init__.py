@@ -1,56 +1,40 @@
-"""Webhooks: signed as Standard Webhooks 1.0.0 says, and sent to public addresses only.
+"""Webhooks: signed according to Standard Webhooks 1.0.0, and sent to public addresses only.
 
-What is sent, and what is received:
-keys              secrets and keys: new ones, and their text read
-signing           sign what is sent
-verifying         verify what was received
-asymmetric        the same with a pair of keys; needs `cryptography`
-receiver          a view that gets each webhook once
-
-Where it may go:
-urls              what a URL must be like
-hosts             a host in one spelling
-addresses         which addresses are public
-openings          which others an operator opens
-guard             a URL → addresses to connect to, or a refusal
-
-Who gets it:
-event_types       which events an endpoint wants
-custom_headers    what it wants to be added
-vault             what of it is stored encrypted
-endpoints         make, change and test them
-checks            whether what is stored of them can be read
-recorded          what of that is in the audit log
-destination       `Webhooks`: an event → the endpoints of its organization
-recipient         one endpoint: sign, send, judge
-failing           warn, and give up
-
-How it gets there:
-message           an event → the bytes of a request
-patience          a call that may take for ever, with an end
-connecting        a connection to an address that was looked at
-kept              connections for the next one
-responses         the head of an answer
-answers           bytes → an answer, within a deadline
-wire              one request, one answer
-masking           what of an answer is not kept
-judging           what the answer means
+filters             the event types and headers of an endpoint
+encryption          encryption of stored secrets and headers
+endpoint_lifecycle  warnings, disabling, audit entries
+ed25519             asymmetric signatures (`v1a`)
+signatures          keys, signing, verification
+url_guard           which URLs and addresses are allowed
+http                one request, one response
+response            the meaning of a response, and the part of it that is stored
+endpoint_delivery   sign and send to one endpoint
+destination         an event goes to the endpoints of its organization
+endpoints           create, change, rotate, test
+receiver            a Django view that receives webhooks
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from duebox.destinations.webhooks.signatures import Received, new_secret, sign, signed_headers, verify
+
 if TYPE_CHECKING:
     from duebox.destinations.webhooks.destination import Webhooks as Webhooks
+    from duebox.destinations.webhooks.receiver import receive as receive
 
-__all__ = ["Webhooks"]
+__all__ = ["Received", "Webhooks", "new_secret", "receive", "sign", "signed_headers", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    # Not with the package: signatures and the guard are of use without a database.
+    # Imported when they are used: signatures and the URL guard are of use without a database.
     if name == "Webhooks":
         from duebox.destinations.webhooks.destination import Webhooks
 
         return Webhooks
+    if name == "receive":
+        from duebox.destinations.webhooks.receiver import receive
+
+        return receive
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Webhooks as a destination: each public event goes to the endpoints of its organization, each with its own fate."""
+"""Webhooks as a destination: each public event is delivered independently to each endpoint of its organization."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from duebox.destinations.base import Destination
-from duebox.destinations.configured import subscriptions
-from duebox.destinations.drivers import driver, positive
-from duebox.destinations.given import listed, number, truth
-from duebox.destinations.terms import Terms
-from duebox.destinations.webhooks.event_types import PUBLIC
-from duebox.destinations.webhooks.guard import Guard
+from duebox.destinations.base import Destination, DestinationPolicy
+from duebox.destinations.options import driver, listed, number, positive, truth
+from duebox.destinations.registry import subscriptions
+from duebox.destinations.webhooks.filters import PUBLIC
+from duebox.destinations.webhooks.url_guard import Guard
+from duebox.events.fact import Fact
+from duebox.events.outcomes import Retry
 from duebox.exceptions import InvalidDestination
-from duebox.fact import Fact
 from duebox.models import WebhookEndpoint
-from duebox.outcome import Retry
-from duebox.store import webhooks as store
+from duebox.store import destinations as store
 
 if TYPE_CHECKING:
-    from duebox.destinations.webhooks.recipient import Nobody, Recipient
-    from duebox.destinations.webhooks.wire import Wire
+    from duebox.destinations.webhooks.endpoint_delivery import EndpointDestination, MissingEndpoint
+    from duebox.destinations.webhooks.http import HttpClient
 
 MINUTE, HOUR = 60.0, 3600.0
 RETRY = Retry(
@@ -32,21 +30,21 @@ RETRY = Retry(
 )
 """Three days and a few hours, as Standard Webhooks proposes."""
 FRESH_SECONDS = 2.0
-"""So soon a change of an endpoint is known to every worker."""
+"""How long a worker may use an outdated row of an endpoint."""
 FORGET_SECONDS = 300.0
 
 
 class Webhooks(Destination):
     """Options: `timeout` of an attempt in seconds; `http` and `ports` besides https on 443; `allow_private` networks,
-    addresses and hosts; `ca_file` of authorities of your own; `refused`, statuses after which no other try is made;
-    `disable_after_days` of failures an endpoint is disabled, 0 for never.
+    addresses and hosts; `ca_file` of authorities of your own; `refused`, statuses that are not retried;
+    `disable_after_days`, after how many days of failures an endpoint is disabled, 0 for never.
     """
 
-    terms = Terms(retry=RETRY, concurrency=4)
+    terms = DestinationPolicy(retry=RETRY, concurrency=4)
     match = f"{PUBLIC}*"
     only = PUBLIC
     expands = True
-    only_once = True  # endpoints know no alias: a second one would send to all of them, under a guard of its own
+    only_once = True  # endpoints have no alias: a second one would send to all of them too, with another URL guard
 
     def __init__(
         self,
@@ -69,7 +67,7 @@ class Webhooks(Destination):
         self.refused = frozenset(_wholes("refused", refused, "statuses", 100, 599))
         self.disable_after_days = _days("disable_after_days", disable_after_days)
         self.wire = _wire(self.guard, ca_file, positive("timeout", number("timeout", timeout)))
-        self._parts: dict[str, tuple[Recipient | Nobody, float]] = {}
+        self._parts: dict[str, tuple[EndpointDestination | MissingEndpoint, float]] = {}
         self._swept = time.monotonic()
         self._lock = threading.Lock()
 
@@ -100,22 +98,22 @@ class Webhooks(Destination):
         return made
 
     def forget(self, key: UUID) -> None:
-        """An endpoint has changed, here and now."""
+        """Forget the cached row of an endpoint that was changed in this process."""
         with self._lock:
             self._parts.pop(str(key), None)
 
-    def recipient(self, row: WebhookEndpoint) -> Recipient:
+    def recipient(self, row: WebhookEndpoint) -> EndpointDestination:
         """The destination of an endpoint, whether it is enabled or not."""
-        from duebox.destinations.webhooks.recipient import Recipient
+        from duebox.destinations.webhooks.endpoint_delivery import EndpointDestination
 
         mine = subscriptions().get(self.alias)
-        return Recipient(self, row, mine.terms if mine else self.terms)
+        return EndpointDestination(self, row, mine.terms if mine else self.terms)
 
     def close(self) -> None:
         self.wire.close()
 
     def _forget_old(self, now: float) -> None:
-        """Those that nobody asked for in a while: who asks makes them fresh."""
+        """Remove cached endpoints that were not used for a while."""
         if now - self._swept < FORGET_SECONDS:
             return
         self._swept = now
@@ -125,12 +123,14 @@ class Webhooks(Destination):
     def _rows(self, keys: list[str]) -> Iterable[WebhookEndpoint]:
         return WebhookEndpoint.objects.using(self.using).filter(pk__in=[key for key in keys if _is_uuid(key)])
 
-    def _made(self, key: str, row: WebhookEndpoint | None, before: Recipient | Nobody | None) -> Recipient | Nobody:
-        from duebox.destinations.webhooks.recipient import Nobody, Recipient
+    def _made(
+        self, key: str, row: WebhookEndpoint | None, before: EndpointDestination | MissingEndpoint | None
+    ) -> EndpointDestination | MissingEndpoint:
+        from duebox.destinations.webhooks.endpoint_delivery import EndpointDestination, MissingEndpoint
 
         if row is None:
-            return Nobody(f"{self.alias}/{key}")
-        if isinstance(before, Recipient) and before.is_for(row):
+            return MissingEndpoint(f"{self.alias}/{key}")
+        if isinstance(before, EndpointDestination) and before.is_for(row):
             return before
         return self.recipient(row)
 
@@ -147,7 +147,7 @@ def _wholes(name: str, given: Any, of: str, first: int, last: int) -> list[int]:
     found = listed(name, given, of)
     for each in found:
         if isinstance(each, bool) or not isinstance(each, int) or not first <= each <= last:
-            raise InvalidDestination(f"{name} holds {each!r}; it must hold whole numbers from {first} to {last}.")
+            raise InvalidDestination(f"{name} contains {each!r}; it must contain whole numbers from {first} to {last}.")
     return found
 
 
@@ -157,15 +157,14 @@ def _days(name: str, given: Any) -> float:
     return float(given)
 
 
-def _wire(guard: Guard, ca_file: str | PathLike[str], timeout: float) -> Wire:
+def _wire(guard: Guard, ca_file: str | PathLike[str], timeout: float) -> HttpClient:
     driver("urllib3", "webhooks")
     driver("cryptography", "webhooks")
-    from duebox.destinations.webhooks.connecting import made_context
-    from duebox.destinations.webhooks.wire import Wire
+    from duebox.destinations.webhooks.http import HttpClient, made_context
 
     if not isinstance(ca_file, str | PathLike):
         raise InvalidDestination(f"ca_file is {ca_file!r}; name a PEM file.")
     try:
-        return Wire(guard, made_context(fspath(ca_file)), timeout)
+        return HttpClient(guard, made_context(fspath(ca_file)), timeout)
     except OSError as error:
         raise InvalidDestination(f"ca_file {ca_file!r} cannot be read ({error}); name a PEM file.") from error

@@ -1,9 +1,9 @@
-"""Endpoints of organizations: make them, change them, replace their secret, try them.
+"""Create, change and test the webhook endpoints of organizations, and rotate their secrets.
 
     endpoint, secret = endpoints.create("org_7", "https://example.com/hooks", ["order.*"])
 
-The secret is given back once; afterwards only its encrypted form exists. Whatever is done to an endpoint here is an
-entry of the audit log, in the same transaction.
+The secret is returned once; afterwards only its encrypted form exists. Every change of an endpoint is recorded in the
+audit log, in the same transaction.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from typing import NamedTuple
 from django.db import transaction
 
 from duebox import clock
-from duebox.auditing.values import MASK
+from duebox.audit_log.policy import MASK
 from duebox.conf import conf
-from duebox.destinations.configured import subscriptions
-from duebox.destinations.subscription import Subscription, backend
-from duebox.destinations.webhooks import custom_headers, event_types, failing, recorded
+from duebox.destinations.registry import Subscription, backend, subscriptions
+from duebox.destinations.webhooks import endpoint_lifecycle, filters
 from duebox.destinations.webhooks.destination import Webhooks
-from duebox.destinations.webhooks.event_types import PUBLIC
-from duebox.destinations.webhooks.keys import new_secret
-from duebox.destinations.webhooks.vault import encrypted, readable, reencrypted
+from duebox.destinations.webhooks.encryption import encrypted, readable, reencrypted
+from duebox.destinations.webhooks.filters import PUBLIC
+from duebox.destinations.webhooks.signatures import new_secret
+from duebox.events.address import OUTSIDE
+from duebox.events.fact import Fact, FactRow
+from duebox.events.identities import identity, uuid7
 from duebox.exceptions import DueboxError, InvalidDestination, InvalidEndpoint
-from duebox.fact import Fact, FactRow
-from duebox.identities import identity
-from duebox.ids import uuid7
 from duebox.models import DestinationState, WebhookEndpoint
-from duebox.store import gates
-from duebox.subscribers import OUTSIDE
+from duebox.store import destinations
+
+__all__ = [
+    "Created", "Tried", "change", "create", "disable", "enable", "pause", "reencrypt", "remove", "resume", "rotate",
+    "test",
+]  # fmt: skip
 
 OVERLAP = timedelta(hours=24)
 TEST = "duebox.webhook.test"
@@ -43,14 +46,14 @@ HIGHEST_RATE = 1_000_000
 class Created(NamedTuple):
     endpoint: WebhookEndpoint
     secret: str
-    """To be shown once."""
+    """Show it once; it cannot be read again."""
 
     def __repr__(self) -> str:
         return f"Created({self.endpoint!r}, …)"
 
 
 class Tried(NamedTuple):
-    """How a test went. Without an answer there is an error instead of a status."""
+    """The result of a test. Without a response there is an error instead of a status."""
 
     status: int | None
     took_ms: float
@@ -73,7 +76,7 @@ def create(
     alias: str | None = None,
     using: str | None = None,
 ) -> Created:
-    """A new endpoint, enabled, and its secret."""
+    """Create an enabled endpoint, and return it with its secret."""
     row = WebhookEndpoint(organization=identity(organization, "organization"), description=description)
     if not row.organization:
         raise InvalidEndpoint("An endpoint belongs to an organization, but none is given; pass its id.")
@@ -83,7 +86,7 @@ def create(
     with transaction.atomic(using=using or conf().DATABASE):
         row.save(using=using or conf().DATABASE, force_insert=True)
         row.refresh_from_db()
-        recorded.created(row, _home(row))
+        endpoint_lifecycle.created(row, _home(row))
     return Created(row, secret)
 
 
@@ -97,7 +100,7 @@ def change(
     rate: float | None = None,
     alias: str | None = None,
 ) -> WebhookEndpoint:
-    """What is not given stays; `headers={}` and `rate=0` take them away."""
+    """Change an endpoint. Arguments that are left out do not change; `headers={}` and `rate=0` remove the values."""
     given = {"url": url, "types": types, "description": description, "headers": headers, "rate": rate}
     changed = [name for name, value in given.items() if value is not None]
     if description is not None:
@@ -105,22 +108,23 @@ def change(
     moves = url is not None and url != endpoint.url
     _set(endpoint, destination(alias), url=url, types=types, headers=headers, rate=rate)
     if moves:
-        endpoint.enabled_at = clock.now()  # what failed before was another place
+        endpoint.enabled_at = clock.now()  # earlier failures were those of the old URL
         changed.append("enabled_at")
-    with recorded.changing(endpoint, "endpoint.changed", _home(endpoint)):
+    with endpoint_lifecycle.changing(endpoint, "endpoint.changed", _home(endpoint)):
         _saved(endpoint, *changed)
     return _go_on(endpoint) if moves else endpoint
 
 
 def rotate(endpoint: WebhookEndpoint, *, overlap: timedelta = OVERLAP) -> str:
-    """A new secret, to be shown once. Until the overlap ends the one before signs as well; one before that ends now."""
+    """Create a new secret, to be shown once. Until the overlap ends the previous one signs as well; an older one ends
+    now."""
     if overlap < timedelta():
-        raise InvalidEndpoint(f"overlap={overlap!r} lies in the past; give a timedelta of 0 or more.")
+        raise InvalidEndpoint(f"overlap={overlap!r} is negative; give a timedelta of 0 or more.")
     using, secret = _home(endpoint), new_secret()
-    with recorded.changing(endpoint, "endpoint.secret_rotated", using) as also:
+    with endpoint_lifecycle.changing(endpoint, "endpoint.secret_rotated", using) as also:
         row = WebhookEndpoint.objects.using(using).get(pk=endpoint.pk)
         also["secret"] = MASK, MASK
-        # One that cannot be read would keep the new one from signing.
+        # A secret that cannot be decrypted would prevent the new one from signing.
         endpoint.previous_secret = row.secret if overlap and readable(row.secret) else ""
         endpoint.previous_until = clock.now() + overlap if endpoint.previous_secret else None
         endpoint.secret = encrypted(secret)
@@ -129,59 +133,61 @@ def rotate(endpoint: WebhookEndpoint, *, overlap: timedelta = OVERLAP) -> str:
 
 
 def enable(endpoint: WebhookEndpoint) -> WebhookEndpoint:
-    """From now on; what it missed meanwhile is in the history, as discarded."""
+    """Enable it from now on; events that it missed are in the history, as discarded."""
     if endpoint.disabled_at is not None:
         endpoint.enabled_at = clock.now()
     endpoint.disabled_at, endpoint.disabled_reason = None, ""
-    with recorded.changing(endpoint, "endpoint.enabled", _home(endpoint)):
+    with endpoint_lifecycle.changing(endpoint, "endpoint.enabled", _home(endpoint)):
         _saved(endpoint, "enabled_at", "disabled_at", "disabled_reason")
     return _go_on(endpoint)
 
 
 def disable(endpoint: WebhookEndpoint, reason: str) -> WebhookEndpoint:
-    """Nothing is sent until it is enabled again."""
-    failing.disable(endpoint, reason, _home(endpoint))
+    """Disable it: nothing is sent until it is enabled again."""
+    endpoint_lifecycle.disable(endpoint, reason, _home(endpoint))
     endpoint.refresh_from_db()
     return endpoint
 
 
 def pause(endpoint: WebhookEndpoint, note: str = "") -> None:
-    """Its events wait until it is resumed. To miss them instead, disable it."""
+    """Pause it: its events wait until it is resumed. To discard them instead, disable it."""
     using = _home(endpoint)
-    with recorded.changing(endpoint, "endpoint.paused", using, reason=note) as also:
+    with endpoint_lifecycle.changing(endpoint, "endpoint.paused", using, reason=note) as also:
         for name in _gates(endpoint):
             also["paused"] = _is_paused(name, using), True
-            gates.pause(using, name, note)
+            destinations.pause(using, name, note)
 
 
 def resume(endpoint: WebhookEndpoint) -> bool:
-    """Go on, also where it was left alone because it failed; False when it was neither."""
+    """Resume it, also if the circuit breaker is open; False if it was neither paused nor stopped."""
     using = _home(endpoint)
-    with recorded.changing(endpoint, "endpoint.resumed", using) as also:
+    with endpoint_lifecycle.changing(endpoint, "endpoint.resumed", using) as also:
         for name in _gates(endpoint):
             what = "paused" if _is_paused(name, using) else "left_alone"
-            if gates.resume(using, name):
+            if destinations.resume(using, name):
                 also[what] = True, False
     return bool(also)
 
 
 def remove(endpoint: WebhookEndpoint) -> None:
-    """What is still to be delivered to it is discarded by the worker, which says so in the history."""
+    """Remove an endpoint. The worker discards its pending deliveries, and records that in the history."""
     using, key = _home(endpoint), endpoint.pk
-    with recorded.changing(endpoint, "endpoint.removed", using):
+    with endpoint_lifecycle.changing(endpoint, "endpoint.removed", using):
         endpoint.delete()
-        # Were it paused, that would never end.
+        # The deliveries of a paused endpoint would wait forever.
         DestinationState.objects.using(using).filter(name__startswith=OUTSIDE, name__endswith=f"/{key}").delete()
 
 
 def test(endpoint: WebhookEndpoint, *, alias: str | None = None) -> Tried:  # noqa: PT028 - not one of pytest's
-    """Send an event of the type duebox.webhook.test now, as any other is sent, also to an endpoint that is disabled."""
+    """Send an event of the type duebox.webhook.test now, also to a disabled endpoint. Call it outside of a transaction,
+    which would be open until the endpoint has responded."""
     started, answer, error = time.perf_counter(), None, ""
     try:
         answer = destination(alias).recipient(endpoint).send(_test_event(endpoint))
     except DueboxError as found:
         error = str(found)
     took = (time.perf_counter() - started) * 1000
+    endpoint_lifecycle.tested(endpoint, answer.status if answer else None, _home(endpoint))
     return Tried(answer.status if answer else None, took, answer.text if answer else "", error)
 
 
@@ -189,7 +195,7 @@ test.__test__ = False  # type: ignore[attr-defined]  # pytest collects what begi
 
 
 def reencrypt(using: str | None = None) -> int:
-    """Everything under the newest key; gives how many endpoints."""
+    """Encrypt everything with the newest key; returns the number of endpoints."""
     done = 0
     for row in WebhookEndpoint.objects.using(using or conf().DATABASE).order_by("pk").iterator():
         with transaction.atomic(using=row._state.db):
@@ -214,9 +220,9 @@ def _set(
         _refuse_address(whole, url)
         row.url = url
     if types is not None:
-        row.types = event_types.checked(types)
+        row.types = filters.checked_types(types)
     if headers is not None:
-        row.headers = encrypted(json.dumps(custom_headers.checked(headers))) if headers else ""
+        row.headers = encrypted(json.dumps(filters.checked_headers(headers))) if headers else ""
     if rate is not None:
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= HIGHEST_RATE:
             raise InvalidEndpoint(
@@ -226,10 +232,10 @@ def _set(
 
 
 def _go_on(row: WebhookEndpoint) -> WebhookEndpoint:
-    """Leave it alone no longer for what was before. What people have paused stays so."""
+    """Reset the circuit breaker. A paused endpoint stays paused."""
     for name in _gates(row):
         if not _is_paused(name, _home(row)):
-            gates.resume(_home(row), name)
+            destinations.resume(_home(row), name)
     return row
 
 
@@ -242,21 +248,21 @@ def _is_paused(name: str, using: str) -> bool:
 
 
 def _refuse_address(whole: Webhooks, url: str) -> None:
-    """As each attempt does. A name that nobody knows may be known tomorrow."""
+    """Check the URL as each attempt does. A host that does not resolve now may resolve later."""
     target = whole.guard.read(url)
     with suppress(OSError):
         whole.guard.resolve(target.host, target.port)
 
 
 def destination(alias: str | None = None) -> Webhooks:
-    """The destination that serves endpoints, whose options say what a URL may be."""
+    """The webhook destination, whose options define the allowed URLs."""
     found = _serving()
     mine = [each for each in found if alias in (None, each.alias)]
     if len(mine) != 1:
         known = ", ".join(each.alias for each in found) or "none"
         raise InvalidDestination(
-            f"There must be one destination for webhooks, but there is {known}; add BACKEND "
-            "'duebox.destinations.webhooks.Webhooks' to DUEBOX['DESTINATIONS'], or say which one with alias=."
+            f"There must be one webhook destination, but there is {known}; add BACKEND "
+            "'duebox.destinations.webhooks.Webhooks' to DUEBOX['DESTINATIONS'], or pass alias=."
         )
     made = mine[0].destination()
     assert isinstance(made, Webhooks)

@@ -1,12 +1,12 @@
-"""The other side, for Django: a view that gets each webhook once, and only those that are signed.
+"""A decorator for Django views that receive webhooks: each one once, and only with a valid signature.
 
     @receive(secrets=[settings.ACME_SECRET], source="acme")
     def acme(request, event):
         Order.objects.filter(number=event["data"]["number"]).update(paid=True)
 
-What the view writes and the note that the webhook was received commit together. A view that fails, or answers with
-anything but 2xx, leaves no note: the sender tries again, and the next try runs the view. A redirect is such an answer:
-to the sender it is a failure. A repeat is answered with 200 and runs nothing.
+The writes of the view and the record that the webhook was received commit together. If the view fails, or responds with
+anything but 2xx, there is no record: the sender tries again, and the next attempt runs the view. A redirect counts as a
+failure too. A repeated webhook gets a 200 response without running the view.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.http.request import UnreadablePostError
 
 from duebox.conf import conf
-from duebox.destinations.webhooks.keys import verifying_keys
-from duebox.destinations.webhooks.verifying import TOLERANCE, Received, verify
+from duebox.destinations.webhooks.signatures import TOLERANCE, Received, verify, verifying_keys
 from duebox.exceptions import InvalidSignature
-from duebox.store import webhooks as store
+from duebox.store import destinations as store
 
 LARGEST = 1024 * 1024
 
@@ -43,11 +42,11 @@ def receive(
     largest: int = LARGEST,
     using: str | None = None,
 ) -> Callable[[View], View]:
-    """For a view, sync or async, that takes the request and the body as JSON. `secrets` and `source` may be functions
-    of the request, where several senders come by one URL; an id is looked for among those of its source."""
+    """Decorate a view, sync or async, that takes the request and the parsed body. `secrets` and `source` may be
+    functions of the request if several senders use one URL; ids are unique for each source."""
     if not callable(secrets):
-        verifying_keys(secrets)  # a mistake in them is told where the view is made, not to the first sender
-    desk = _Desk(secrets, source, tolerance, largest, using)
+        verifying_keys(secrets)  # an invalid secret raises an error here, and not for the first request
+    desk = _Receiver(secrets, source, tolerance, largest, using)
 
     def decorate(view: View) -> View:
         called = async_to_sync(view) if iscoroutinefunction(view) else view
@@ -58,7 +57,7 @@ def receive(
 
         @wraps(view)
         async def answer_async(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            # In the thread that has the connection; what the view awaits of the database runs there too.
+            # In the thread with the database connection; async database calls of the view run there too.
             return await sync_to_async(answer)(request, *args, **kwargs)
 
         chosen: Any = answer_async if iscoroutinefunction(view) else answer
@@ -68,8 +67,8 @@ def receive(
     return decorate
 
 
-class _Desk:
-    """Where webhooks of some kind are received."""
+class _Receiver:
+    """The receiver of one view."""
 
     def __init__(self, secrets: Secrets, source: Source, tolerance: int, largest: int, using: str | None) -> None:
         self.secrets, self.source, self.tolerance, self.largest = secrets, source, tolerance, largest
@@ -94,7 +93,7 @@ class _Desk:
     def _verified(self, request: HttpRequest, body: bytes) -> Received:
         secrets = self.secrets(request) if callable(self.secrets) else self.secrets
         if not secrets and callable(self.secrets):
-            raise InvalidSignature("nobody known sends here")
+            raise InvalidSignature("there is no secret for this request")
         return verify(request.headers, body, secrets, tolerance=self.tolerance)
 
     def _once(self, request: HttpRequest, received: Received, view: Callable[[], Any]) -> HttpResponseBase:
@@ -110,16 +109,16 @@ class _Desk:
 
 
 def _body(request: HttpRequest, largest: int) -> bytes | None:
-    """The bytes as they came; None if there are too many, of which no more than one too many is read into memory. Under
-    ASGI all of them have come by now, and Django has put them into a file."""
+    """The unchanged bytes of the body; None if there are too many. At most one byte over the limit is read into memory.
+    Under ASGI, Django has already received all of them into a file."""
     try:
         if int(request.META.get("CONTENT_LENGTH") or 0) > largest:
             return None
         if not hasattr(request, "_body"):
-            # Not request.body, which reads whatever comes where no length was said.
+            # Not request.body, which reads everything if there is no Content-Length.
             request._body = request.read(largest + 1)
     except (UnreadablePostError, ValueError):
-        return b""  # which nobody has signed
+        return b""  # an empty body never has a valid signature
     return request.body if len(request.body) <= largest else None
 
 

@@ -8,48 +8,53 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from duebox.entrypoints import (
+from duebox.cli import (
     audit,
-    capture,
+    database,
     deliveries,
     destinations,
-    documents,
     endpoints,
-    health,
+    events,
+    imports,
+    observe,
     plan,
     preview,
-    replay,
-    routes,
+    retention,
     schedules,
     schemas,
-    sql,
+    slo,
     status,
-    sweep,
     worker,
 )
-from duebox.entrypoints.errors import PlainCommand
-from duebox.entrypoints.terminal import operator_actor
-from duebox.entrypoints.verbs import Group, Verb, add_verbs, overview
-from duebox.origins import bound
+from duebox.cli.output import Group, PlainCommand, Verb, add_verbs, operator_actor, overview
+from duebox.context.origins import bound
 
 RUNNING = {
     "worker": Verb(worker.worker, worker.add_worker_options),
     "once": Verb(worker.once, worker.add_once_options),
     "status": Verb(status.status, status.add_status_options),
-    "health": Verb(health.health, health.add_health_options),
+    "slo": Verb(slo.slo, slo.add_options),
+    "advise": Verb(slo.advise, slo.add_options),
+    "show": Verb(observe.show, observe.add_show_options),
+    "explain": Verb(observe.explain, observe.add_explain_options),
+    "watch": Verb(observe.watch, observe.add_watch_options),
+    "health": Verb(status.health, status.add_health_options),
     "preview": Verb(preview.preview, preview.add_preview_options),
     "plan": Verb(plan.plan, plan.add_plan_options),
-    "capture": Verb(capture.capture, capture.add_capture_options),
-    "sweep": Verb(sweep.sweep, sweep.add_sweep_options),
+    "capture": Verb(database.capture, database.add_capture_options),
+    "sweep": Verb(plan.sweep, plan.add_sweep_options),
+    "doctor": Verb(status.doctor, status.add_doctor_options),
+    "prune": Verb(retention.prune, retention.add_prune_options),
+    "erase": Verb(retention.erase, retention.add_erase_options),
 }
 GROUPS = {
     "events": Group(
         "Events",
         "See who receives an event, send events again, and write documents of their types.",
         {
-            "routes": Verb(routes.routes, routes.add_routes_options),
-            "replay": replay.REPLAY,
-            "docs": Verb(documents.documents, documents.add_documents_options),
+            "routes": Verb(events.routes, events.add_routes_options),
+            "replay": events.REPLAY,
+            "docs": Verb(events.documents, events.add_documents_options),
         },
     ),
     "schedules": schedules.SCHEDULES,
@@ -58,7 +63,8 @@ GROUPS = {
     "endpoints": endpoints.WEBHOOK_ENDPOINTS,
     "schemas": schemas.SCHEMAS,
     "audit": audit.AUDIT,
-    "sql": sql.SQL,
+    "sql": database.SQL,
+    "import": imports.IMPORT,
 }
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from duebox.entrypoints import worker
-from duebox.entrypoints.errors import PlainCommand
+from duebox.cli import worker
+from duebox.cli.output import PlainCommand
 
 
 class Command(PlainCommand):

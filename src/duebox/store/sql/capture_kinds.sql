@@ -1,4 +1,4 @@
--- Of what kinds a table and its partitions are, in the letters of pg_class: f is a foreign table, v and m are views.
+-- The kinds of a table and its partitions, in the letters of pg_class: f is a foreign table, v and m are views.
 WITH RECURSIVE part AS (
     SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = to_regclass(%(table)s)
     UNION

@@ -1,5 +1,5 @@
 -- A table and its partitions, as the server writes their names. Statements that name a partition fire its own triggers.
--- Nothing where a view or a foreign table is among them: these have no triggers with transition tables.
+-- No row if a view or a foreign table is among them: these cannot have triggers with transition tables.
 WITH RECURSIVE part AS (
     SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = to_regclass(%(table)s)
     UNION

@@ -1,5 +1,5 @@
--- May a mail about deaths of this cause be sent? Returns a row to one asker in so many seconds. Who may forgets what was
--- mailed days ago: endpoints come and go.
+-- Whether a mail about dead letters of this cause may be sent: returns a row once in so many seconds. It also removes
+-- rows of mails that were sent days ago, because endpoints come and go.
 WITH mailed AS (
     INSERT INTO duebox_dead_mail AS last (fingerprint, subscriber, mailed_at)
     VALUES (%(fingerprint)s, %(subscriber)s, coalesce(%(now)s::timestamptz, statement_timestamp()))

@@ -1,9 +1,8 @@
--- Streams whose first delivery does not move: it is dead, set aside, or waits for its next try while others stand
--- behind it; and how many do, counted up to a limit. So many are compared: of the dead, of those set aside, and of those
--- that others wait behind.
--- The last are found by hopping through the index of what waits, from one stream to the next: where 100,000 stand in
--- two streams, two are looked at. What is in a stream is asked for in the order of its index alone: with equal signs the
--- planner may think it quicker to go through the table, and begin at its other end.
+-- Blocked streams, whose first delivery is dead, parked, or waits for its next attempt while others wait behind it; and
+-- how many do, counted up to a limit. A limited number is compared: of the dead, of the parked, and of those that
+-- others wait behind. The last are found with a loose index scan over waiting deliveries, from one stream to the next:
+-- with 100,000 in two streams, two rows are read. The rows of a stream are read in the order of its index alone: with
+-- equality conditions the planner may prefer to scan the table, from its other end.
 WITH RECURSIVE waiting AS (
     (
         SELECT d.subscriber, d.stream FROM duebox_delivery d

@@ -1,6 +1,6 @@
--- By subscriber: how many deliveries are due, running, to be retried and to come later, and since when the oldest is due.
--- It looks at so many rows and no more, however many there are: of handlers at the oldest that are due and the first that
--- are not, of each destination at its share. The destinations are found by hopping through the index from one to the next.
+-- By subscriber: how many deliveries are due, running, to be retried and to come later, and since when the oldest is
+-- due. It reads a limited number of rows, however many there are: of handlers the oldest that are due and the first
+-- that are not, of each destination its share. The destinations are found with a loose index scan.
 WITH RECURSIVE named AS (
     (
         SELECT subscriber, 1 AS place FROM duebox_delivery

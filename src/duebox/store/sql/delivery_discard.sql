@@ -1,9 +1,9 @@
--- Deliveries are given up: the row goes, the history says why. They are locked by delivery_hold.sql.
+-- Discard deliveries: delete the rows, and add the reason to the history. They are locked by delivery_hold.sql.
 WITH gone AS (
     DELETE FROM duebox_delivery
     WHERE id = ANY(%(id)s::bigint[])
     RETURNING id, event_id, subscriber, stream, due_at
-), told AS (
+), logged AS (
     INSERT INTO duebox_attempt (event_id, delivery_id, subscriber, number, outcome, due_at, settled_at, note)
     SELECT event_id, id, subscriber, 0, 'discarded', due_at, coalesce(%(now)s::timestamptz, statement_timestamp()),
            %(note)s

@@ -1,11 +1,17 @@
--- Dead letters by what they have in common. The index of the dead leads to their rows, the key of each to its event;
--- of the history only the line of one sample per group is read. The id of a group is made as in duebox.fingerprint.
+-- Groups of dead letters. The index of dead letters finds the rows, the primary key their events; of the history only
+-- the line of one sample per group is read. The id of a group is computed as in duebox.dead_letters.fingerprint. With
+-- `newest`, only that many are read.
 WITH counted AS (
     SELECT coalesce(event.type, '(gone)') AS type, d.subscriber, coalesce(d.fingerprint, 'unknown') AS fingerprint,
            count(*) AS many, min(d.died_at) AS first_at, max(d.died_at) AS last_at, max(d.id) AS sample
-    FROM duebox_delivery d LEFT JOIN duebox_event event ON event.id = d.event_id
-    WHERE d.status = %(status)s
-      AND (%(type)s::text IS NULL OR event.type LIKE %(type)s)
+    FROM (
+        SELECT * FROM duebox_delivery WHERE status = %(status)s ORDER BY id DESC LIMIT %(newest)s::bigint
+    ) d
+    -- With a limit, so that each is looked up by its key: the planner may read all events otherwise.
+    LEFT JOIN LATERAL (
+        SELECT one.type, one.organization FROM duebox_event one WHERE one.id = d.event_id LIMIT 1
+    ) event ON true
+    WHERE (%(type)s::text IS NULL OR event.type LIKE %(type)s)
       AND (%(subscriber)s::text IS NULL OR d.subscriber = %(subscriber)s
            OR starts_with(d.subscriber, %(subscriber)s || '/'))
       AND (%(organization)s::text IS NULL OR event.organization = %(organization)s)

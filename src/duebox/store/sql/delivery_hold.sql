@@ -1,6 +1,6 @@
--- Lock deliveries that somebody wants to change, in the order of their ids so that two who ask for the same do not
--- deadlock. What a living worker holds is left out: its settlement must not wait for us, nor we for it. One that is claimed
--- at this very moment may be locked all the same; delivery_standing.sql, with a younger snapshot, says who holds it.
+-- Lock deliveries for a change, in the order of their ids so that two concurrent changes do not deadlock. Those that a
+-- live worker holds are left out: neither must wait for the other. One that is claimed at this very moment may be
+-- locked nevertheless; delivery_standing.sql, with a newer snapshot, shows its worker.
 SELECT d.id FROM duebox_delivery d
 WHERE d.id = ANY(%(id)s::bigint[])
   AND (d.lease IS NULL OR NOT EXISTS (

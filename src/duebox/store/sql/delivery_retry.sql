@@ -1,6 +1,6 @@
--- Deliveries become due now, with all their attempts before them; who asked is kept in the history. They are locked by
--- delivery_hold.sql, so nobody else changes them meanwhile.
--- `step` seconds lie between one and the next, so that a crowd that died together does not come back together.
+-- Make deliveries due now, with all their attempts available; the history names who requested it. They are locked by
+-- delivery_hold.sql, so no other transaction changes them meanwhile. There are `step` seconds between one and the next,
+-- so that they are not all retried at the same time.
 WITH given AS (
     SELECT id, position FROM unnest(%(id)s::bigint[]) WITH ORDINALITY AS given (id, position)
 ), back AS (
@@ -11,7 +11,7 @@ WITH given AS (
     FROM given
     WHERE d.id = given.id AND d.id = ANY(%(id)s::bigint[])
     RETURNING d.id, d.event_id, d.subscriber, d.due_at
-), told AS (
+), logged AS (
     INSERT INTO duebox_attempt (event_id, delivery_id, subscriber, number, outcome, due_at, settled_at, note)
     SELECT event_id, id, subscriber, 0, 'redriven', due_at, coalesce(%(now)s::timestamptz, statement_timestamp()),
            %(note)s

@@ -1,5 +1,5 @@
--- What decides whether something can be done with deliveries: their status, the living worker that runs each, and the
--- first delivery of its stream for one that waits.
+-- The data that decides whether deliveries can be changed: their status, the live worker that runs each, and the first
+-- delivery of its stream for one that waits.
 SELECT d.id, d.subscriber, d.status, d.lease IS NOT NULL,
        d.due_at <= coalesce(%(now)s::timestamptz, statement_timestamp()), w.name, head.id
 FROM duebox_delivery d

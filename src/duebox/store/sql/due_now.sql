@@ -1,5 +1,6 @@
--- Whether anything can be fired or delivered now, and the next moment at which a schedule or a delivery to a handler comes due.
--- The floors keep rows out that were done with in this same transaction: nobody can clean them up before its end.
+-- Whether anything can be fired or delivered now, and the next moment at which a schedule or a delivery to a handler
+-- becomes due. The lower bounds skip rows that were processed in this same transaction: no vacuum can remove them
+-- before its end.
 SELECT EXISTS (
     SELECT FROM duebox_schedule
     WHERE status = 'scheduled'

@@ -1,6 +1,6 @@
 -- Store events with their deliveries and wake a sleeping worker, in one round trip.
--- An event whose (type, key) exists already is left out, and so are its public twin and its deliveries. A public twin
--- that is given without its event belongs to one that was stored before.
+-- An event whose (type, key) exists already is left out, and so are its public event and its deliveries. A public event
+-- that is passed without its internal event belongs to one that was stored before.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
         %(id)s::uuid[], %(type)s::text[], %(version)s::smallint[], %(occurred)s::float8[],
@@ -23,7 +23,7 @@ WITH given AS MATERIALIZED (
     ORDER BY type, key, position -- so that two callers with keys in common do not deadlock, and the first one wins
     ON CONFLICT (type, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING id
-), twin AS (
+), public_fact AS (
     INSERT INTO duebox_event (
         id, type, version, occurred_at, aggregate_type, aggregate_id, organization,
         correlation_id, causation_id, actor, producer, data, metadata
@@ -36,7 +36,7 @@ WITH given AS MATERIALIZED (
     ORDER BY position
     RETURNING id
 ), stored AS (
-    SELECT id FROM fact UNION ALL SELECT id FROM twin
+    SELECT id FROM fact UNION ALL SELECT id FROM public_fact
 ), routed AS (
     INSERT INTO duebox_delivery (event_id, subscriber, stream, due_at)
     SELECT route.event_id, route.subscriber, route.stream,
@@ -47,7 +47,7 @@ WITH given AS MATERIALIZED (
     ORDER BY route.position
     RETURNING 1
 ), woken AS (
-    -- NOTIFY in every commit halves concurrent inserts, so it is sent only while a worker sleeps by it.
+    -- NOTIFY in every commit halves the rate of concurrent inserts, so it is sent only while a worker waits for it.
     SELECT pg_notify('duebox', '')
     WHERE EXISTS (SELECT FROM routed)
       AND EXISTS (SELECT FROM duebox_worker WHERE listening AND expires_at > statement_timestamp())

@@ -1,4 +1,5 @@
--- It works again. Late good news of a call that began before the pause does not end the pause.
+-- Close the circuit breaker: the destination works again. A late success of a call that began before the pause does not
+-- end it.
 UPDATE duebox_destination_state
 SET failing_since = NULL, error = '', changed_at = statement_timestamp(),
     open_until = CASE WHEN %(probed)s THEN NULL ELSE open_until END,

@@ -1,4 +1,5 @@
--- Nothing but failures since then. What was before a gap longer than any wait between two tries says nothing about now.
+-- Set since when every attempt has failed. Failures before a gap that is longer than any wait between two attempts do
+-- not count.
 INSERT INTO duebox_destination_state AS gate (name, failing_since, failed_at, error)
 VALUES (%(name)s, statement_timestamp(), statement_timestamp(), %(error)s)
 ON CONFLICT (name) DO UPDATE

@@ -1,5 +1,5 @@
--- How many tokens there are in these buckets now. A bucket is held until the transaction ends; one that another worker
--- holds at this moment is left out: he takes what is in it.
+-- The number of tokens in these buckets now. A bucket is locked until the transaction ends; one that another worker has
+-- locked is left out, because that worker takes its tokens.
 SELECT gate.name,
        least(
            given.bucket,

@@ -1,5 +1,5 @@
--- Leave a destination alone for a while. It is opened once: workers that find out at the same time do not count twice,
--- and one that asked to be left alone longer is.
+-- Open the circuit breaker of a destination for a while. It is opened once: workers that notice the failures at the
+-- same time do not count twice, and a longer wait that the destination requested stays.
 INSERT INTO duebox_destination_state AS gate (name, open_until, opened, failing_since, error)
 VALUES (
     %(name)s, statement_timestamp() + %(pause)s * interval '1 second', %(counts)s, statement_timestamp(), %(error)s

@@ -1,4 +1,4 @@
--- Which of these are paused or left alone, for whoever holds events for them. Where the whole is paused, its parts are.
+-- Which of these are paused or have an open circuit breaker. If a destination is paused, its endpoints are.
 SELECT held.name
 FROM unnest(%(name)s::text[]) AS held (name)
 WHERE EXISTS (

@@ -1,5 +1,5 @@
--- A task says how it ended. The delivery is made due, so that a worker settles it now and by its own rules; one that a
--- worker holds at this moment is left alone: it looks again soon.
+-- Store the result of a task. The delivery becomes due, so that a worker settles it now; one that a worker holds at
+-- this moment is not changed, because the worker checks again soon.
 WITH ended AS (
     UPDATE duebox_handover
     SET ended_at = coalesce(%(now)s::timestamptz, statement_timestamp()), error = %(error)s, permanent = %(permanent)s

@@ -1,4 +1,4 @@
--- A task lives and tries again by itself: it has as long anew, from when it runs next.
+-- A task is retried by Celery: its time limit starts again with its next run.
 UPDATE duebox_handover
 SET expires_at = coalesce(%(now)s::timestamptz, statement_timestamp()) + %(after)s * interval '1 second'
                  + (expires_at - handed_at),

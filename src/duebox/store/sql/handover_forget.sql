@@ -1,2 +1,2 @@
--- What was noted for tasks that could not be sent.
+-- Remove the rows of tasks that could not be sent.
 DELETE FROM duebox_handover WHERE subscriber = %(subscriber)s AND event_id = ANY(%(event)s::uuid[])

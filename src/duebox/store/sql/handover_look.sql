@@ -1,4 +1,4 @@
--- What is known of tasks that were handed over. A failure is told once: after that the task is to be sent again.
+-- The results of tasks that were sent. A failure is returned once: after that the task is sent again.
 UPDATE duebox_handover h
 SET told = h.error <> ''
 WHERE h.subscriber = %(subscriber)s AND h.event_id = ANY(%(event)s::uuid[]) AND NOT h.told

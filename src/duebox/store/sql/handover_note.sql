@@ -1,4 +1,4 @@
--- These are about to be sent, or sent again: before the task could report, there must be somewhere to report to.
+-- Tasks that are about to be sent, or sent again: the row must exist before the task can report its result.
 INSERT INTO duebox_handover (subscriber, event_id, task_id, task, handed_at, expires_at)
 SELECT %(subscriber)s, given.event_id, given.task_id, given.task, moment.now,
        moment.now + %(seconds)s * interval '1 second'

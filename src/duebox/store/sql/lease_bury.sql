@@ -1,4 +1,4 @@
--- Workers whose heartbeat stopped. One that is claiming at this very moment is left for the next time.
+-- Remove workers whose heartbeat stopped. One that is claiming at this very moment is skipped until the next time.
 DELETE FROM duebox_worker
 WHERE id = ANY(ARRAY(
     SELECT id FROM duebox_worker WHERE expires_at <= statement_timestamp() FOR UPDATE SKIP LOCKED

@@ -1,5 +1,5 @@
--- A heartbeat. A lease that ran out stays out: no row comes back. The worker's own channel hears of it, which is
--- how a listener that has gone deaf is found out.
+-- A heartbeat. An expired lease is not renewed: no row is returned. It also notifies the worker's own channel, to
+-- detect a listener that no longer receives notifications.
 UPDATE duebox_worker
 SET beat_at = statement_timestamp(), expires_at = statement_timestamp() + %(seconds)s * interval '1 second'
 WHERE id = %(lease)s AND expires_at > statement_timestamp()

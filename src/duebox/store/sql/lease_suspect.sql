@@ -1,2 +1,2 @@
--- Note which delivery is about to run on its last chance, because workers were lost while holding it.
+-- Store which delivery is about to run for the last time, because workers were lost while running it.
 UPDATE duebox_worker SET suspect = %(delivery)s WHERE id = %(lease)s

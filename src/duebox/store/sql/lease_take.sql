@@ -1,5 +1,5 @@
--- The number is random and not the next one: after a fail-over to a server that lags behind, a sequence would give the
--- number of a lease out again that another worker still believes to hold.
+-- The id is random and not from a sequence: after a failover to a lagging server, a sequence could return the id of a
+-- lease that another worker still uses.
 INSERT INTO duebox_worker (id, name, expires_at)
 VALUES (('x' || left(md5(gen_random_uuid()::text), 15))::bit(60)::bigint, %(name)s, statement_timestamp() + %(seconds)s * interval '1 second')
 RETURNING id

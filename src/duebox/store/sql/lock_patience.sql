@@ -1,2 +1,2 @@
--- Until the transaction ends, no lock of others is waited for longer than this. Gives how long it was before.
+-- Set the lock timeout until the transaction ends. Returns the previous value.
 SELECT current_setting('lock_timeout'), set_config('lock_timeout', %(timeout)s, true)

@@ -1,7 +1,7 @@
--- Lease due deliveries of destinations to one worker, with their events: of each destination the oldest, and as many
--- as the worker has room for, so that one of them never takes the place of another.
+-- Lease due deliveries of destinations to one worker, with their events: of each destination the oldest, and as many as
+-- the worker has room for, so that one destination never uses the capacity of another.
 WITH holder AS MATERIALIZED (
-    -- As in claim.sql: a lease that ran out claims nothing, and a claim need not wait for the disk.
+    -- As in duebox_claim.sql: an expired lease claims nothing, and a claim need not wait for the disk.
     SELECT set_config('synchronous_commit', 'off', true)
     FROM duebox_worker
     WHERE id = %(lease)s AND expires_at > statement_timestamp()

@@ -1,5 +1,5 @@
--- Which destinations have something to deliver, in how many seconds their first is due, and how each of them fares.
--- The names are found by hopping through the index from one to the next: a crowd that waits for one costs nothing.
+-- The destinations with deliveries, the seconds until their first is due, and the state of each of them. The names are
+-- found with a loose index scan: many deliveries that wait for one destination cost nothing.
 WITH RECURSIVE named AS (
     (
         SELECT subscriber FROM duebox_delivery
@@ -26,6 +26,6 @@ CROSS JOIN LATERAL (
     ORDER BY d.due_at, d.id LIMIT 1
 ) first
 LEFT JOIN duebox_destination_state gate ON gate.name = named.subscriber
--- Who pauses `to:hooks` means all of `to:hooks/...`.
+-- Pausing `to:hooks` pauses all of `to:hooks/...`.
 LEFT JOIN duebox_destination_state whole ON whole.name = split_part(named.subscriber, '/', 1)
 WHERE named.subscriber IS NOT NULL

@@ -1,7 +1,6 @@
--- Every parked delivery that has become the head of its stream; heals what a crash between settling and
--- promoting left behind. It runs in the heartbeat, so it waits for nobody; the next one comes soon.
--- The streams are found by hopping from one to the next: comparing each parked delivery with those before it took
--- minutes where 100,000 stand in two streams.
+-- Every parked delivery that has become the head of its stream; repairs streams after a crash between settling and
+-- promoting. It runs in the heartbeat, so it skips locked rows; the next one comes soon. The streams are found with a
+-- loose index scan: comparing each parked delivery with those before it took minutes with 100,000 in two streams.
 WITH RECURSIVE parked AS (
     (SELECT subscriber, stream FROM duebox_delivery WHERE status = 'waiting' ORDER BY subscriber, stream LIMIT 1)
     UNION ALL

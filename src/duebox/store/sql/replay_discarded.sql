@@ -16,6 +16,8 @@ WHERE missed.subscriber = %(subscriber)s AND missed.subscriber LIKE '%%/%%' AND 
   AND NOT EXISTS (
       SELECT FROM duebox_delivery d WHERE d.event_id = missed.event_id AND d.subscriber = missed.subscriber
   )
-  AND EXISTS (SELECT FROM duebox_event e WHERE e.id = missed.event_id)
+  AND EXISTS (
+      SELECT FROM duebox_event e WHERE e.id = missed.event_id AND NOT e.metadata ? 'duebox.payload_removed_at'
+  )
 ORDER BY missed.id
 LIMIT %(limit)s

@@ -1,7 +1,7 @@
--- Events of a time, oldest first, and of each whether it is still open for a subscriber and whether the history knows
--- of it there. Ids are ordered by time, so the primary key finds them.
--- The page is read first and asked about afterwards, by = ANY(ARRAY(...)): with a join the planner read the whole history
--- for every page. The data is read only where a route looks at it.
+-- Events of a period, oldest first, and for each whether it is still open for a subscriber and whether it is in the
+-- history of that subscriber. Ids are ordered by time, so the primary key finds them. Without those whose payload was
+-- removed. The page is read first, and its deliveries and history afterwards by = ANY(ARRAY(...)): with a join the
+-- planner read the whole history for every page. The data is read only if a route uses it.
 WITH page AS MATERIALIZED (
     SELECT id, type, version, date_part('epoch', occurred_at) AS occurred, aggregate_type, aggregate_id, organization,
            correlation_id, causation_id, actor, producer, idempotency_key,
@@ -11,6 +11,7 @@ WITH page AS MATERIALIZED (
     WHERE id > %(after)s::uuid AND (%(before)s::uuid IS NULL OR id < %(before)s::uuid)
       AND (%(type)s::text IS NULL OR type LIKE %(type)s)
       AND (%(organization)s::text IS NULL OR organization = %(organization)s)
+      AND NOT metadata ? 'duebox.payload_removed_at'
     ORDER BY id
     LIMIT %(limit)s
 ), there AS MATERIALIZED (

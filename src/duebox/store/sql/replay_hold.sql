@@ -1,2 +1,2 @@
--- One replay to a subscriber at a time: whoever asks for the same meanwhile waits, and then finds what was added.
+-- One replay to a subscriber at a time: a concurrent one waits, and then finds the added deliveries.
 SELECT pg_advisory_xact_lock(hashtextextended('duebox replay ' || %(subscriber)s, 0))

@@ -1,8 +1,8 @@
--- Free what lost workers held. A delivery on its last chance runs announced and alone, and only the announced one
--- takes the last step to the dead letters: those that merely shared a batch with it never do.
--- The rows must be found again by their ctid. One that changed after the snapshot is checked again when it is locked, but
--- not against duebox_worker: it may have been freed and claimed by a live worker. Its new ctid is not in this snapshot, so
--- that the UPDATE does not find it; by its id it would.
+-- Release the deliveries of lost workers. A delivery on its last attempt is announced and runs alone, and only the
+-- announced one becomes a dead letter: others in the same batch never do. The rows must be found again by their ctid.
+-- One that changed after the snapshot is checked again when it is locked, but not against duebox_worker: it may have
+-- been freed and claimed by a live worker. Its new ctid is not in this snapshot, so that the UPDATE does not find it;
+-- by its id it would.
 WITH inside AS MATERIALIZED (
     SELECT d.ctid AS place
     FROM duebox_delivery d
@@ -37,12 +37,12 @@ WITH inside AS MATERIALIZED (
         END
     WHERE d.ctid = ANY(ARRAY(SELECT place FROM orphan))
     RETURNING d.id, d.event_id, d.subscriber, d.attempt, d.due_at, d.rescues, d.status
-), told AS (
+), logged AS (
     INSERT INTO duebox_attempt (event_id, delivery_id, subscriber, number, outcome, due_at, note)
     SELECT event_id, id, subscriber, attempt + 1,
            CASE WHEN status = 'dead' THEN 'dead' ELSE 'rescued' END, due_at,
            CASE WHEN status = 'dead'
-                THEN 'Workers were lost ' || rescues || ' times while running it; it may be what kills them.'
+                THEN 'Workers were lost ' || rescues || ' times while running it; it may be the cause.'
                 ELSE 'The worker that held it was lost.' END
     FROM freed
 )

@@ -1,5 +1,5 @@
--- Write down what comes next, and wake a sleeping worker if that is near.
--- A row that was changed meanwhile has another revision and is left alone.
+-- Write the next occurrence, and wake a sleeping worker if it is soon.
+-- A row that was changed meanwhile has another revision and is not updated.
 WITH advanced AS (
     UPDATE duebox_schedule AS s
     SET status = given.status,

@@ -1,5 +1,5 @@
--- What comes due soon, to be prepared before its time; nothing is locked, firing checks the revision. After a given row
--- if there is one, else from now on; what came due within the last moments belongs to it.
+-- Schedules that become due soon, to be prepared in advance; nothing is locked, firing checks the revision. After a
+-- given row if there is one, otherwise from now on, including those that became due within the last moments.
 SELECT id, key, plan, due_at, occurrence, local_time, marks, fired, remaining, revision, zone, zone_rules, tz_release, intent::text,
        type, version, aggregate_type, aggregate_id, organization, correlation_id, actor::text, data::text, metadata::text
 FROM duebox_schedule

@@ -1,5 +1,6 @@
--- Fire: advance the schedules, insert their events and deliveries, wake a sleeping worker; gives every event that was
--- stored, with each of its deliveries. The work is done by a function of migration 0010, whose plans the server keeps.
+-- Fire: advance the schedules, insert their events and deliveries, wake a sleeping worker; returns every event that was
+-- stored, with each of its deliveries, and without an event the ids of schedules that did not fire. The work is done by
+-- a function, whose plans the server keeps.
 SELECT * FROM duebox_fire(
     %(lease)s, %(now)s::timestamptz,
     %(step_id)s::bigint[], %(step_revision)s::int[], %(step_status)s::text[], %(step_due_at)s::timestamptz[],
@@ -10,5 +11,6 @@ SELECT * FROM duebox_fire(
     %(causation)s::uuid[], %(actor)s::text[], %(producer)s::text[], %(key)s::text[], %(data)s::text[],
     %(metadata)s::text[],
     %(route_event)s::uuid[], %(route_subscriber)s::text[], %(route_stream)s::text[], %(route_mine)s::boolean[],
-    %(look)s::boolean, %(follow_plan)s::text[], %(follow_source)s::text[]
+    %(look)s::boolean, %(follow_plan)s::text[], %(follow_source)s::text[],
+    %(refreshed)s::bigint[]
 )

@@ -1,5 +1,5 @@
--- Take schedules back because somebody asked for that, or with an empty opt_out take that note back.
--- What has ended already keeps its status and only gets the note, so that its plan does not plan it anew.
+-- Cancel schedules with an opt-out, or remove the opt-out if it is empty. A schedule that has ended already keeps its
+-- status and only gets the opt-out, so that its plan does not plan it again.
 UPDATE duebox_schedule
 SET status = CASE WHEN status IN ('scheduled', 'paused') THEN 'cancelled' ELSE status END,
     due_at = NULL,

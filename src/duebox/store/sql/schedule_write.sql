@@ -1,5 +1,5 @@
--- Store intentions with the instants derived from them, and wake a sleeping worker if one comes due before it looks
--- again by itself. What fired before is remembered, whatever the new intention is.
+-- Store schedules with the instants derived from their intents, and wake a sleeping worker if one becomes due before
+-- the worker polls again. The last occurrence that fired stays stored, whatever the new intent is.
 WITH written AS (
     INSERT INTO duebox_schedule AS s (
         key, plan, status, due_at, occurrence, local_time, marks, remaining, zone, zone_rules, tz_release, intent,

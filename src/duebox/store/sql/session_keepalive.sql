@@ -1,4 +1,4 @@
--- For the whole session, if it is ours: behind a pooler the client knows another process id. A Unix socket needs none.
+-- For the whole session, unless there is a pooler: then the client has another process id. A Unix socket needs none.
 SELECT set_config(wanted.name, wanted.seconds, false)
 FROM (
     VALUES ('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')

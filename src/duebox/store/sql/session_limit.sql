@@ -1,4 +1,4 @@
--- For the whole session, if it is ours: behind a pooler the client knows another process id.
+-- For the whole session, unless there is a pooler: then the client has another process id.
 SELECT set_config(wanted.name, wanted.ms::text, false)
 FROM (
     VALUES ('statement_timeout', %(statement_ms)s::bigint), ('idle_in_transaction_session_timeout', %(idle_ms)s::bigint)

@@ -1,5 +1,5 @@
--- A process id may have been given to another session meanwhile; that one is younger than the one that is meant.
--- The CTE must stay MATERIALIZED: pg_terminate_backend() beside the join would be called for every session of the role.
+-- Another session may have the same process id by now; it is younger than the one to terminate. The CTE must stay
+-- MATERIALIZED: pg_terminate_backend() beside the join would be called for every session of the role.
 WITH lost AS MATERIALIZED (
     SELECT session.pid
     FROM pg_stat_activity session

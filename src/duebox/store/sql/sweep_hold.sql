@@ -1,4 +1,4 @@
--- Lock dead letters, so that nobody redrives them meanwhile. One that somebody else has locked is left to them.
+-- Lock dead letters, so that they are not retried meanwhile. Those that another transaction has locked are skipped.
 SELECT id FROM duebox_delivery
 WHERE id = ANY(%(id)s::bigint[]) AND status = 'dead'
 ORDER BY id

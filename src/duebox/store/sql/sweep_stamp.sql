@@ -1,4 +1,4 @@
--- Find the rows that a sweep wants and stamp them, in one statement: whoever looks at the same time finds others.
+-- Find the rows of a sweep and stamp them, in one statement: a concurrent run finds other rows.
 --
 -- `found` is the sweep's own query as Django writes it, with FOR NO KEY UPDATE SKIP LOCKED. The statement gives the
 -- stamp from before, for a row whose stamp has to be restored, and the new one.

@@ -1,4 +1,4 @@
--- Lines for the trail.
+-- Add lines to the schedule log.
 INSERT INTO duebox_schedule_log (
     at, what, source, occurrence, aggregate_type, aggregate_id, due_before, due_after, run, event_id, note,
     occurrences, last_occurrence

@@ -1,3 +1,3 @@
--- Public events → a delivery for each endpoint that wants one of them, in one round trip: how many, and how many that
--- are disabled would have wanted them. The work is done by a function of migration 0006, whose plan the server keeps.
+-- Create a delivery of public events for each endpoint that subscribes to them, in one round trip. Returns how many,
+-- and how many disabled endpoints missed them. The work is done by a function, whose plan the server keeps.
 SELECT routed, missed FROM duebox_fan_out(%(events)s::uuid[], %(prefix)s, %(now)s::timestamptz)

@@ -1,5 +1,5 @@
--- Note that a webhook was received; returns nothing where it was received before. While another transaction holds the
--- same one this waits for its end.
+-- Record that a webhook was received; returns no row if it was received before. It waits while another transaction
+-- records the same one.
 INSERT INTO duebox_webhook_receipt (source, webhook_id, received_at)
 VALUES (%(source)s, %(webhook_id)s, coalesce(%(now)s::timestamptz, statement_timestamp()))
 ON CONFLICT (source, webhook_id) DO NOTHING

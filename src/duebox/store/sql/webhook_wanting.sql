@@ -1,4 +1,4 @@
--- How many enabled endpoints want a public event; compared as duebox_fan_out of migration 0006 does.
+-- How many enabled endpoints subscribe to a public event; matched as in the function duebox_fan_out.
 SELECT count(*) FROM duebox_webhook_endpoint endpoint
 WHERE endpoint.disabled_at IS NULL
   AND (%(organization)s::text IS NULL OR endpoint.organization = %(organization)s)

@@ -1,6 +1,6 @@
--- The zones for which the database's own copy of the zone database has another UTC offset, in seconds, than expected
--- at one of the instants. A name it does not know would be an error, so those are left out first; without MATERIALIZED
--- the planner may convert before it leaves out.
+-- The zones for which the database's own copy of the zone database has another UTC offset, in seconds, than expected at
+-- one of the instants. An unknown name would be an error, so those are filtered first; without MATERIALIZED the planner
+-- may convert before it filters.
 WITH probe AS MATERIALIZED (
     SELECT zone, at, seconds
     FROM unnest(%(zone)s::text[], %(at)s::timestamptz[], %(seconds)s::integer[]) AS given (zone, at, seconds)

@@ -1,0 +1,6 @@
+-- The head of the chain, locked until the transaction ends; waits for a transaction that has it locked.
+SELECT coalesce(sequence, -1), coalesce(hash, ''), coalesce(pruned_sequence, -1), coalesce(pruned_hash, ''), sealed_at,
+       coalesce(signature, '')
+FROM duebox_audit_head
+WHERE id = 1
+FOR UPDATE

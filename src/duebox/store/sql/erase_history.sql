@@ -1,0 +1,10 @@
+-- Remove the texts of the history of events, and the results of tasks. Returns how many lines of the history had a
+-- text.
+WITH results AS (
+    DELETE FROM duebox_task WHERE event_id = ANY(%(id)s::uuid[])
+), handed_over AS (
+    DELETE FROM duebox_handover WHERE event_id = ANY(%(id)s::uuid[])
+), lines AS (
+    UPDATE duebox_attempt SET note = '' WHERE event_id = ANY(%(id)s::uuid[]) AND note <> '' RETURNING 1
+)
+SELECT count(*) FROM lines

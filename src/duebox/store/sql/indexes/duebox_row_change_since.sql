@@ -1,0 +1,1 @@
+CREATE INDEX duebox_row_change_since ON duebox_row_change (transaction_id);

@@ -1,0 +1,1 @@
+DELETE FROM duebox_rollup WHERE span = 60 AND minute = %(hour)s

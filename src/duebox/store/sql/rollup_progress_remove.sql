@@ -1,0 +1,1 @@
+DELETE FROM duebox_rollup WHERE span = 0 AND kind = 'progress' AND name = %(name)s AND minute <> %(minute)s

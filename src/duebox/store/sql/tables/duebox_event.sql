@@ -1,0 +1,2 @@
+-- Append-only: vacuumed by the number of inserts.
+ALTER TABLE duebox_event SET (autovacuum_vacuum_insert_scale_factor = 0.05);

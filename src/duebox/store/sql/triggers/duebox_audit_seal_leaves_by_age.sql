@@ -1,0 +1,2 @@
+CREATE OR REPLACE TRIGGER duebox_audit_seal_leaves_by_age AFTER DELETE ON duebox_audit_seal
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION duebox_audit_refuse_unpruned();
