@@ -739,7 +739,7 @@ class TestTasksThatNobodyKnows:
                 "DESTINATIONS": {"mail": {"BACKEND": backend, "OPTIONS": {"app": APP, **options}}},
                 "ROUTES": [{"match": "*", "to": "mail"}],
             }
-            return [each for each in run_checks(tags=["duebox"]) if each.id == "duebox.W017"]
+            return [each for each in run_checks(tags=["duebox"], databases=[]) if each.id == "duebox.W017"]
 
         yield check
         settings.DUEBOX = {"UNDECLARED": "allow"}
@@ -757,7 +757,7 @@ class TestTasksThatNobodyKnows:
 
         def check_all(**kwargs):
             runs.append(1)
-            run_checks(tags=["duebox"])
+            run_checks(tags=["duebox"], databases=[])
 
         signals.import_modules.connect(check_all)
         try:
@@ -802,7 +802,9 @@ class TestBrokersThatAreNotSupported:
                 "DESTINATIONS": {"mail": {"BACKEND": "duebox.destinations.celery.CeleryTask", "OPTIONS": options}},
                 "ROUTES": [{"match": "duebox.*", "to": "mail"}],
             }
-            return [each for each in run_checks(tags=["duebox"]) if each.id in ("duebox.E010", "duebox.W031")]
+            return [
+                each for each in run_checks(tags=["duebox"], databases=[]) if each.id in ("duebox.E010", "duebox.W031")
+            ]
 
         yield check
         settings.DUEBOX = {"UNDECLARED": "allow"}

@@ -143,7 +143,7 @@ def test_the_setting_gives_a_model_another_name_everywhere():
 
 
 def identities_checked():
-    return [each.id for each in run_checks(tags=["duebox"]) if each.id == "duebox.E050"]
+    return [each.id for each in run_checks(tags=["duebox"], databases=[]) if each.id == "duebox.E050"]
 
 
 @pytest.mark.parametrize(
