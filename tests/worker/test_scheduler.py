@@ -19,6 +19,7 @@ from duebox.models import Worker as WorkerRow
 from duebox.schedules import fire
 from duebox.testing import travel
 from duebox.when import CatchUp, Timetable, daily, every
+from duebox.worker import scheduler
 from duebox.worker.lease import Clock
 from duebox.worker.scheduler import PreparedSchedules
 from duebox.worker.worker import Worker
@@ -174,6 +175,37 @@ def test_what_was_prepared_long_ago_is_forgotten(ahead, hands):
     ahead.look()
     assert ahead.seconds_to_further_look() is not None, "it is prepared"
     eventually(lambda: ahead.seconds() is None)
+
+
+@pytest.mark.parametrize(
+    ("options", "late", "fires"),
+    [
+        ({}, 4.9, True),
+        ({}, 5.1, False),
+        ({"catch_up": CatchUp(mode="none", grace=timedelta(seconds=2))}, 0.9, True),
+        ({"catch_up": CatchUp(mode="none", grace=timedelta(seconds=2))}, 1.1, False),
+    ],
+)
+def test_what_was_prepared_fires_late_unless_its_catch_up_may_say_otherwise(ahead, hands, options, late, fires):
+    ring("it", NOON + 100 * MS, **options)
+    ahead.look()
+    hands.by(100 + late * 1000)
+    assert ahead.seconds() == (0.0 if fires else None)
+
+
+def test_many_that_are_due_at_once_fire_as_they_were_prepared(hire, heard, hands, tune, monkeypatch):
+    tune(prepare_slice=10, fire_prepared_at_most=10, prepared_first_seconds=60.0)
+    with transaction.atomic():
+        for number in range(160):
+            ring(f"it:{number}", NOON + 900 * MS)
+    worker = hire()
+    eventually(lambda: len(worker.scheduler.prepared._ready) == 160)
+    read = []
+    original = scheduler.fire_due
+    monkeypatch.setattr(scheduler, "fire_due", lambda using: (found := original(using), read.append(found.due))[0])
+    hands.by(1_700)  # later than what is read from the table and decided anew, if nothing is prepared
+    eventually(lambda: len(heard) == 160, 30)
+    assert sum(read) == 0
 
 
 LATER = NOON + timedelta(minutes=1)

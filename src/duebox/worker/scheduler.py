@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from duebox import clock
 from duebox.schedules.fire import BATCH, Decision, carry_out, fire_due, prepare
+from duebox.schedules.intent import is_plain_single
 from duebox.store.deliveries import Claim
 from duebox.store.schedules import DueSchedule
 from duebox.worker.handler_pool import HandlerPool
@@ -51,7 +52,7 @@ class Scheduler:
         count, to_claim = 0, False
         if lease and self.prepared.seconds() == 0.0:
             count, to_claim = 1, self._fire_prepared(lease)
-        if time.monotonic() >= self._fire_at:
+        if time.monotonic() >= self._fire_at and not self._prepared_come_first(self._fire_at):
             due = self._fire_due()
             count, to_claim = count + due, to_claim or due > 0
         return Fired(count, to_claim)
@@ -61,8 +62,15 @@ class Scheduler:
         fired = self.prepared.fire(lease, self._names, self._pool.room())
         self._pool.inbox.put(fired.claims)
         if fired.fire_again:
-            self._fire_at = 0.0
+            self._fire_at = min(self._fire_at, time.monotonic())
         return fired.to_claim
+
+    def _prepared_come_first(self, since: float) -> bool:
+        """Whether prepared schedules are due that fire sooner if nothing is read from the table before. What is read
+        instead, since this time, is not put off for long."""
+        if self.prepared.other_is_due() or self.seconds_to_prepared() != 0.0:
+            return False
+        return time.monotonic() - since < TUNABLES.prepared_first_seconds
 
     def _fire_due(self) -> int:
         count = fired = fire_due(self._using).due
@@ -73,7 +81,7 @@ class Scheduler:
             count += fired
         now = time.monotonic()
         self.fired_at = now if fired < BATCH else 0.0
-        self._fire_at = now + TUNABLES.fire_while_busy_seconds if fired < BATCH else 0.0
+        self._fire_at = now + TUNABLES.fire_while_busy_seconds if fired < BATCH else now
         self.look_soon()
         return count
 
@@ -92,6 +100,8 @@ class Scheduler:
 
     def _has_time(self, since: float) -> bool:
         """Whether no prepared schedule is due within the next milliseconds. It is not put off for long."""
+        if self._prepared_come_first(since):
+            return False
         seconds = self.seconds_to_prepared()
         if seconds is None or seconds >= TUNABLES.put_off_seconds:
             return True
@@ -107,7 +117,7 @@ class Scheduler:
             # It was due already when the others were fired, so another transaction has locked it.
             self._fire_at = self.fired_at + TUNABLES.fire_locked_again_seconds
         elif soon <= -TUNABLES.prepare_late_seconds:
-            self._fire_at = 0.0
+            self._fire_at = min(self._fire_at, now)
         elif soon < TUNABLES.prepare_seconds:
             self.prepared.look()
             self._after_preparing()
@@ -189,10 +199,18 @@ class PreparedSchedules:
         self._other = min((each for each in (self._other, found.other) if each), default=None)
 
     def seconds(self) -> float | None:
-        """Until the first of them is due; None when there is none, or they were prepared too long ago."""
-        if not self._ready or time.monotonic() > self._good_until:
+        """Until the first of them is due; None when there is none, or it was prepared too long ago."""
+        if not self._ready:
             return None
-        return self._until(self._ready[0].row.due_at)
+        first = self._ready[0].row
+        late = self._clock.reading() - first.due_at.timestamp()
+        if late < 0.0:
+            return self._until(first.due_at) if time.monotonic() < self._good_until else None
+        return 0.0 if clock.real_seconds(late) < _fires_prepared_until(first) else None
+
+    def other_is_due(self) -> bool:
+        """Whether a schedule is due that could not be prepared, as far as that is known."""
+        return self._other is not None and self._until(self._other) == 0.0
 
     def seconds_to_other(self) -> float:
         """Until a schedule is due that is not prepared, as far as that is known."""
@@ -235,3 +253,8 @@ class PreparedSchedules:
 
     def _until(self, due_at: datetime) -> float:
         return clock.real_seconds(max(0.0, due_at.timestamp() - self._clock.reading()))
+
+
+def _fires_prepared_until(row: DueSchedule) -> float:
+    """How many seconds late a schedule may fire as it was decided before it was due."""
+    return TUNABLES.prepared_late_plain_seconds if is_plain_single(row.intent) else TUNABLES.prepared_late_seconds

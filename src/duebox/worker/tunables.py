@@ -49,10 +49,10 @@ class Tunables:
     fire_in_a_row: int = 10 * BATCH
     # A schedule that is stored for the next minute sends a NOTIFY; for later ones a worker must look by itself.
     longest_sleep_seconds: float = NEAR_SECONDS / 2
-    # Schedules that are due within this time are read and decided in advance. The worker wakes up this much earlier
-    # than the first of them.
+    # Schedules that are due within this time are read and decided in advance. The worker wakes up for it so long before
+    # the first of them is due: half a second is enough to prepare 10,000.
     prepare_seconds: float = 1.0
-    wake_to_prepare_seconds: float = 0.05
+    wake_to_prepare_seconds: float = 0.5
     # So many are prepared at a time: 25 rows take about 1 ms, which fits between two schedules that are 5 ms apart. The
     # small slice is used while a prepared schedule is due within `hurry_seconds`; the large one takes about 20 ms.
     prepare_slice: int = 25
@@ -66,6 +66,13 @@ class Tunables:
     # One statement fires at most so many prepared schedules, so that the first handlers start while the others are
     # stored.
     fire_prepared_at_most: int = 500
+    # Prepared schedules that are due fire before anything is read from the table again, which takes three times as
+    # long for the same schedules. What is read instead is put off for so long at most.
+    prepared_first_seconds: float = 2.0
+    # A prepared schedule that is later than this is decided anew: catch-up may say otherwise now. One that fires once,
+    # however late, has more time: 10,000 that are due at one instant take a second or two.
+    prepared_late_seconds: float = 1.0
+    prepared_late_plain_seconds: float = 5.0
     # Looking for the next schedule, or preparing it, takes 1 to 2 ms. It is put off while a prepared one is due sooner
     # than this, but no longer than `put_off_at_most_seconds`.
     put_off_seconds: float = 0.003
