@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 from django.db import connection, transaction
 
 from bench import stage
+from bench.emit import DELIVERY, EVENT
 from bench.latency import idle_worker, shares, starts
 from duebox.conf import conf
 from duebox.events.emit import NewEvent, fact_row
+from duebox.events.identities import uuid7
 from duebox.models import Delivery, Event, Schedule
 from duebox.schedules.fire import fire_due
 from duebox.schedules.intent import Intent
@@ -48,6 +52,25 @@ def in_memory(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
     _until(lambda: len(started) == count)
     scheduler.shutdown()
     return shares((started[number] - at.timestamp()) * 1000 for number, at in enumerate(dues))
+
+
+def bare_client(count: int = 2_000, seconds: float = 10.0) -> dict[str, float]:
+    """The same with a bare client that holds the due instants in memory: at each it stores the event and the delivery
+    and commits. No scheduler that stores what it fires can be earlier."""
+    stage.empty()
+    entry = connection.settings_dict
+    late = []
+    with psycopg.connect(host=entry["HOST"], port=entry["PORT"], user=entry["USER"], dbname=entry["NAME"]) as bare:
+        start = time.time() + 0.5
+        for number in range(count):
+            due = start + seconds * number / count
+            time.sleep(max(0.0, due - time.time()))
+            event = uuid7()
+            bare.execute(EVENT, [event, "bench.latency", 1, "", "", str(event), json.dumps({"number": number})])
+            bare.execute(DELIVERY, [event, "latency"])
+            bare.commit()
+            late.append((time.time() - due) * 1000)
+    return shares(late)
 
 
 def crowd(count: int = 10_000) -> tuple[float, float]:
