@@ -1,7 +1,7 @@
 """Lists that answer in the same time with a thousand rows and with millions.
 
 A list is ordered by an index. It counts up to 10,000 rows, and further pages do not exist. A date becomes a range of
-ids, which grow with time. A filter that no index carries looks at the newest 20,000 rows of that range, and the page
+ids, which grow with time. A filter that no index carries looks at the newest 10,000 rows of that range, and the page
 says so.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from django.db.models import Model
 
 MOST_COUNTED = 10_000
-WINDOW = 20_000
+WINDOW = 10_000
 _TOLERANCE = timedelta(hours=1)
 """A long transaction, or a clock that is wrong: an id may be older or newer than its row by this."""
 _FIRST, _LAST = datetime(1970, 1, 2), datetime(9999, 1, 1)

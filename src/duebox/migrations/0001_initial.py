@@ -146,6 +146,11 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(("status", "parked")), fields=["id"], name="duebox_delivery_list_parked"
                     ),
+                    models.Index(
+                        condition=models.Q(("status__in", ["dead", "parked"])),
+                        fields=["id"],
+                        name="duebox_delivery_list_failed",
+                    ),
                 ],
                 "constraints": [
                     models.CheckConstraint(

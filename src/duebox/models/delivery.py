@@ -127,6 +127,7 @@ class Delivery(models.Model):
             ),
             models.Index(fields=["id"], condition=Q(status="dead"), name="duebox_delivery_list_dead"),
             models.Index(fields=["id"], condition=Q(status="parked"), name="duebox_delivery_list_parked"),
+            models.Index(fields=["id"], condition=Q(status__in=["dead", "parked"]), name="duebox_delivery_list_failed"),
             models.Index(fields=["event_id"], name="duebox_delivery_of_event"),
         ]
         constraints = [

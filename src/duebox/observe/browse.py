@@ -26,7 +26,7 @@ from duebox.store.run_sql import migrated
 
 T = TypeVar("T")
 LIMIT = 50
-WINDOW = 20_000
+WINDOW = 10_000
 MOST_DELIVERIES = 2_000
 """So many of the newest deliveries of a status are looked at for schedules whose last event failed or is processed."""
 

@@ -52,7 +52,7 @@ def may_mail(using: str, fingerprint: str, subscriber: str, *, seconds: float) -
 
 
 BATCH = 1_000
-LOOKED_AT = 20_000
+LOOKED_AT = 10_000
 GROUPED = 5_000
 """So many of the newest dead letters are grouped for a page."""
 GONE = "(gone)"
