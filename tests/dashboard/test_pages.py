@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -348,6 +348,15 @@ def test_schedules_come_a_page_at_a_time_in_the_order_in_which_they_fire():
 def test_a_preview_marks_what_clock_changes_do(reader):
     page = text_of(reader, "schedules/preview/", cron="30 1 * * *", zone="Europe/London", **{"from": "2027-03-27"})
     assert "gap shifted forward" in page
+    assert "Sun 2027-03-28 01:30 → 02:30<" in page  # the clocks show 02:30 then
+    assert page.count("→") == 1
+
+
+def test_a_schedule_shows_what_the_clocks_will_show_when_they_change(reader):
+    gap = datetime(2027, 3, 28, 1, 30)
+    duebox.schedule("report.wanted", at=gap, zone="Europe/London", key="report:night")
+    page = text_of(reader, f"schedules/{Schedule.objects.get().pk}/")
+    assert "2027-03-28 01:30 → 02:30<" in page
 
 
 def test_a_rule_that_cannot_be_followed_is_refused(reader):
