@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
-from django.apps import AppConfig
-from django.core.checks import CheckMessage, Warning, register
 from django.utils.module_loading import import_string
 
 from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.celery_broker import Broker, Message
 from duebox.destinations.envelope import envelope, headers
 from duebox.destinations.options import Name, driver, positive
-from duebox.destinations.registry import subscriptions
 from duebox.events.address import Address
 from duebox.events.fact import Fact
 from duebox.events.outcomes import Delivered, Snooze
-from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered, did_you_mean
+from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.store import destinations
 from duebox.store.destinations import HandedOver, Sent
 
@@ -232,43 +229,3 @@ def _own_app(celery: Any) -> Any:
 
 def _is_unconfigured(app: Any) -> bool:
     return bool(app.main == "default" and not app.set_as_current)
-
-
-@register("duebox")
-def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Warnings about options that may be intended, but often are not."""
-    found: list[CheckMessage] = []
-    for alias, each in subscriptions().items():
-        try:
-            destination = each.destination()
-        except DueboxError:  # another check reports it
-            continue
-        if isinstance(destination, CeleryTask):
-            where = f"DUEBOX['DESTINATIONS'][{alias!r}]"
-            found += [*_unknown_task(where, destination), *untested_broker(where, destination.broker)]
-    return found
-
-
-def _unknown_task(where: str, destination: CeleryTask) -> Iterator[CheckMessage]:
-    """Celery's worker drops unknown tasks; with settle="accepted" the event counts as delivered by then."""
-    if not (name := destination.unknown_task()):
-        return
-    near = did_you_mean(name, destination._app.tasks, capital=True)
-    correct = f"{near} If not, correct" if near else "Correct"
-    hint = (
-        f"{correct} the name, or import the module of the task where the app is created. If workers of another project "
-        f""
-        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
-    )
-    yield Warning(f"{where}: the Celery app has no task {name!r}.", hint=hint, id="duebox.W017")
-
-
-def untested_broker(where: str, broker: Broker) -> Iterator[CheckMessage]:
-    if name := broker.untested():
-        yield Warning(
-            f"{where}: Duebox is not tested with {name} as Celery's broker, and does not limit how long it waits for "
-            "it.",
-            hint=f"Use {', '.join(BROKERS)}, or set time limits in broker_transport_options and add "
-            "duebox.W031 to SILENCED_SYSTEM_CHECKS.",
-            id="duebox.W031",
-        )

@@ -252,7 +252,6 @@ def _twice(entries: Mapping[str, Any]) -> Iterator[Problem]:
         if before != alias:
             yield (
                 f"DUEBOX['DESTINATIONS'][{alias!r}]: {before!r} is a {family.__name__} too, and only one "
-                f""
                 "is allowed; each would send everything.",
                 "Put the options of both into one of them, and remove the other.",
             )

@@ -1,7 +1,8 @@
 """Duebox in Celery workers: tasks that deliver, and reports of the results of tasks with settle="finished".
 
-`duebox.deliver`    sent after a commit if DUEBOX['MODE'] is "celery" `duebox.sweep`      sent by beat: the same, for
-schedules, retries, and deliveries of lost workers `duebox.prune`      sent by beat: deletes the oldest audit entries
+- `duebox.deliver` is sent after a commit if DUEBOX['MODE'] is "celery".
+- `duebox.sweep` is sent by beat, and does the same for schedules, retries and deliveries of lost workers.
+- `duebox.prune` is sent by beat, and deletes the oldest audit entries.
 
 If a report is lost, with the process or with the connection to the database, the task is sent again after
 `finish_within`, with the same id.
@@ -32,7 +33,7 @@ from duebox.store import destinations
 from duebox.worker.drain import deliver_here
 from duebox.worker.supervisor import deliver_in_time
 
-__all__ = ["deliver", "prune", "sweep"]
+__all__ = ["deliver", "prune", "register", "sweep"]
 
 logger = logging.getLogger("duebox.worker")
 
@@ -41,7 +42,10 @@ _received: WeakValueDictionary[str, Any] = WeakValueDictionary()
 """The requests of this worker that must report, by the id of the task, for as long as Celery has them."""
 
 
-def connect() -> None:
+def register() -> None:
+    """Connect the receivers that report how tasks end, and store the app for other threads. The tasks themselves are
+    registered when this module is imported, as Celery requires."""
+    remember_app()
     for signal, receiver in (
         (signals.task_received, received),
         (signals.task_postrun, ended),
@@ -185,7 +189,3 @@ def _times(task: Any) -> tuple[float, float]:
     limit = WITHIN_LIMIT * min((float(each) for each in (soft, hard) if each), default=math.inf)
     seconds = min(RUN_SECONDS, limit / 2)
     return seconds, limit - seconds
-
-
-connect()
-remember_app()
