@@ -181,7 +181,7 @@ def test_a_rate_that_is_set_while_events_wait_is_kept(destinations, hire):
         duebox.emit("letter.sent", {"letters": ["a"]})
     hire()
     eventually(lambda: len(part.calls) >= 3)
-    part.terms = duebox.destinations.base.DestinationPolicy(rate=100.0)
+    part.policy = duebox.destinations.base.DestinationPolicy(rate=100.0)
     eventually(lambda: len(part.calls) == 30)
     assert boxes["post/a"] is part
 

@@ -40,7 +40,7 @@ class Webhooks(Destination):
     `disable_after_days`, after how many days of failures an endpoint is disabled, 0 for never.
     """
 
-    terms = DestinationPolicy(retry=RETRY, concurrency=4)
+    policy = DestinationPolicy(retry=RETRY, concurrency=4)
     match = f"{PUBLIC}*"
     only = PUBLIC
     expands = True
@@ -107,7 +107,7 @@ class Webhooks(Destination):
         from duebox.destinations.webhooks.endpoint_delivery import EndpointDestination
 
         mine = subscriptions().get(self.alias)
-        return EndpointDestination(self, row, mine.terms if mine else self.terms)
+        return EndpointDestination(self, row, mine.policy if mine else self.policy)
 
     def close(self) -> None:
         self.wire.close()
