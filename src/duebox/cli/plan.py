@@ -34,8 +34,8 @@ def follow_tzdata(command: BaseCommand, options: dict[str, Any], using: str) -> 
     """Rezone, and print what moved."""
     if options["name"]:
         raise CommandError(f"--tzdata applies to all schedules; leave out {' '.join(options['name'])}.")
-    with progress(command, "zone database", quiet=options["json"]) as tell:
-        done = rezone(using, dry_run=options["dry_run"], progress=tell)
+    with progress(command, "zone database", quiet=options["json"]) as advance:
+        done = rezone(using, dry_run=options["dry_run"], progress=advance)
     if options["json"]:
         report = {"source": zones.current().source, "dry_run": options["dry_run"], "moves": _moves(done.moves, using)}
         command.stdout.write(json.dumps({**asdict(done), **report}))
@@ -140,8 +140,8 @@ def _reconcile(command: BaseCommand, options: dict[str, Any], using: str) -> Non
     done, dry_run = {}, options["dry_run"]
     for each in _chosen(options["name"]):
         rows = each.queryset().using(using)
-        with progress(command, each.name, quiet=options["json"], total=rows.count) as tell:
-            done[each.name] = type(each).reconcile(using=using, dry_run=dry_run, progress=tell)
+        with progress(command, each.name, quiet=options["json"], total=rows.count) as advance:
+            done[each.name] = type(each).reconcile(using=using, dry_run=dry_run, progress=advance)
         if options["json"]:
             command.stdout.write(json.dumps({"plan": each.name, **asdict(done[each.name]), "dry_run": dry_run}))
     if not options["json"]:

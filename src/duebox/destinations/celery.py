@@ -23,7 +23,7 @@ from duebox.events.fact import Fact
 from duebox.events.outcomes import Delivered, Snooze
 from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.store import destinations
-from duebox.store.destinations import HandedOver, Sent
+from duebox.store.destinations import NewSentTask, SentTaskState
 
 __all__ = ["CeleryTask"]
 
@@ -77,7 +77,7 @@ class CeleryTask(Destination):
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
         if self._app.conf.task_always_eager:
             return [self._run(fact) for fact in batch]
-        return self._deliver_and_wait(batch) if self._waits else self._hand_over(batch)
+        return self._deliver_and_wait(batch) if self._waits else self._send(batch)
 
     def check(self) -> list[Problem]:
         if self._waits and self._finish_within < FIRST_LOOK_SECONDS:
@@ -104,7 +104,7 @@ class CeleryTask(Destination):
     def close(self) -> None:
         self.broker.close()
 
-    def _hand_over(self, batch: Sequence[Fact]) -> list[Result]:
+    def _send(self, batch: Sequence[Fact]) -> list[Result]:
         results: list[Result] = [None] * len(batch)
         messages: dict[int, Message] = {}
         # `using` may be set after the destination was created.
@@ -148,14 +148,14 @@ class CeleryTask(Destination):
     def _deliver_and_wait(self, batch: Sequence[Fact]) -> list[Result]:
         """Look up the tasks that were sent, and send the others. No thread waits for a task."""
         self._prune()
-        known = destinations.look(self.using, self._subscriber, [fact.row.id for fact in batch])
+        known = destinations.read_sent_tasks(self.using, self._subscriber, [fact.row.id for fact in batch])
         found: dict[str, Result] = {id: result for id, each in known.items() if (result := self._known_result(each))}
         to_send = [fact for fact in batch if fact.row.id not in found]
         if to_send:
-            found |= dict(zip((fact.row.id for fact in to_send), self._send_and_note(to_send), strict=True))
+            found |= dict(zip((fact.row.id for fact in to_send), self._send_and_record(to_send), strict=True))
         return [found[fact.row.id] for fact in batch]
 
-    def _known_result(self, known: HandedOver) -> Result:
+    def _known_result(self, known: SentTaskState) -> Result:
         """None if it has to be sent again."""
         if known.error:
             return Refused(known.error) if known.permanent else Undelivered(known.error)
@@ -168,22 +168,22 @@ class CeleryTask(Destination):
             return Snooze(timedelta(seconds=min(known.seconds_left, max(FIRST_LOOK_SECONDS, elapsed))))
         return None
 
-    def _send_and_note(self, facts: list[Fact]) -> list[Result]:
-        sent = [Sent(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
-        destinations.note(self.using, self._subscriber, sent, self._finish_within)
+    def _send_and_record(self, facts: list[Fact]) -> list[Result]:
+        sent = [NewSentTask(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
+        destinations.write_sent_tasks(self.using, self._subscriber, sent, self._finish_within)
         try:
-            results = self._hand_over(facts)
+            results = self._send(facts)
         except Exception as error:
             results = [error] * len(facts)
         if failed := [each.event for each, result in zip(sent, results, strict=True) if result is not None]:
-            destinations.forget(self.using, self._subscriber, failed)
+            destinations.delete_sent_tasks(self.using, self._subscriber, failed)
         look = Snooze(timedelta(seconds=min(FIRST_LOOK_SECONDS, self._finish_within)))
         return [look if result is None else result for result in results]
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
-            destinations.prune_handovers(self.using, self._subscriber)
+            destinations.prune_sent_tasks(self.using, self._subscriber)
 
     @property
     def _subscriber(self) -> str:

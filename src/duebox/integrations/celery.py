@@ -68,9 +68,9 @@ def ended(*, sender: Any, task_id: str, state: str | None, retval: Any = None, *
     if using is None:
         return
     if state in ("SUCCESS", "IGNORED"):
-        _report(using, lambda: destinations.end(using, task_id, sender.name))
+        _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name))
     elif state == "REJECTED" and not getattr(retval, "requeue", False):
-        _report(using, lambda: destinations.end(using, task_id, sender.name, error="The task rejected it."))
+        _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name, error="The task rejected it."))
 
 
 def failed(*, sender: Any, task_id: str, exception: Any, einfo: Any = None, **more: Any) -> None:
@@ -82,13 +82,13 @@ def failed(*, sender: Any, task_id: str, exception: Any, einfo: Any = None, **mo
     error = f"{getattr(einfo, 'traceback', None) or ''}\n{type(exception).__name__}: {exception}".strip()
     permanent = isinstance(exception, Permanent)
     text = error[-_NOTE_LIMIT:].replace("\x00", "")
-    _report(using, lambda: destinations.end(using, task_id, sender.name, error=text, permanent=permanent))
+    _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name, error=text, permanent=permanent))
 
 
 def tries_again(*, sender: Any, request: Any, reason: Any, **more: Any) -> None:
     using = _reports_to(request)
     if using is not None:
-        _report(using, lambda: destinations.extend(using, request.id, sender.name, _seconds_until(reason)))
+        _report(using, lambda: destinations.extend_sent_task(using, request.id, sender.name, _seconds_until(reason)))
 
 
 def revoked(*, sender: Any, request: Any, **more: Any) -> None:
@@ -96,14 +96,14 @@ def revoked(*, sender: Any, request: Any, **more: Any) -> None:
     using = _reports_to(request)
     error = "The task was revoked, or expired before it began."
     if using is not None:
-        _report(using, lambda: destinations.end(using, request.id, sender.name, error=error, permanent=True))
+        _report(using, lambda: destinations.end_sent_task(using, request.id, sender.name, error=error, permanent=True))
 
 
 def unknown(*, message: Any, name: str | None, id: str | None, **more: Any) -> None:
     using = _database(message.headers or {})
     error = f"A Celery worker has no task {name!r}; deploy it there, or route the task to a worker that has it."
     if using is not None:
-        _report(using, lambda: destinations.end(using, id or "", name or "", error=error))
+        _report(using, lambda: destinations.end_sent_task(using, id or "", name or "", error=error))
 
 
 def _reports_to(request: Any) -> str | None:
@@ -157,7 +157,7 @@ def prune(database: str | None = None) -> None:
     """Delete audit entries that are older than AUDIT_YEARS, and records of tasks that have ended."""
     using = database or conf().DATABASE
     for each in subscriptions().values():
-        destinations.prune_handovers(using, each.name)
+        destinations.prune_sent_tasks(using, each.name)
     pruned = let_go(using, actor=Actor("system", "duebox.prune"))
     if pruned.flaw:
         logger.error("audit entries not pruned, something is wrong: %s", pruned.flaw)

@@ -153,7 +153,7 @@ def promote(using: str, streams: Collection[tuple[str, str]]) -> int:
     pairs = list(streams)
     return len(
         run(
-            "promote",
+            "stream_promote",
             using,
             {"subscriber": [pair[0] for pair in pairs], "stream": [pair[1] for pair in pairs]},
         )
@@ -314,23 +314,23 @@ Stream = tuple[str, str]
 """A subscriber, and what it keeps in order."""
 
 
-class Aside(NamedTuple):
+class MarkedWaiting(NamedTuple):
     many: int
     last: int
     """The id of the last delivery that waits now."""
 
 
-def set_aside(using: str, crowds: Mapping[Stream, int], limit: int) -> dict[Stream, Aside]:
+def mark_waiting(using: str, streams: Mapping[Stream, int], limit: int) -> dict[Stream, MarkedWaiting]:
     """Give the status `waiting` to up to `limit` deliveries of each stream, after the id given for it. Promote the
     streams after the commit."""
     params = {
-        "subscriber": [subscriber for subscriber, _ in crowds],
-        "stream": [stream for _, stream in crowds],
-        "after": list(crowds.values()),
+        "subscriber": [subscriber for subscriber, _ in streams],
+        "stream": [stream for _, stream in streams],
+        "after": list(streams.values()),
         "limit": limit,
         "now": None,
     }
-    return {(row[0], row[1]): Aside(row[2], row[3]) for row in run("set_aside", using, params)}
+    return {(row[0], row[1]): MarkedWaiting(row[2], row[3]) for row in run("stream_wait", using, params)}
 
 
 MOST = 10_000

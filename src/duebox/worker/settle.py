@@ -101,12 +101,12 @@ def _plain(outcome: Outcome, error: Exception) -> Outcome:
 
 
 def _settle(using: str, lease: int, ended: Sequence[Ended], now: datetime | None) -> set[int]:
-    died = notify.to_tell(ended)
+    died = notify.to_report(ended)
     if not died:
         return deliveries.settle(using, lease, ended, now=now)
     with transaction.atomic(using=using):
         lost = deliveries.settle(using, lease, ended, now=now)
-        notify.tell(using, [notify.death_of(end) for end in died if end.claim.id not in lost])
+        notify.report(using, [notify.death_of(end) for end in died if end.claim.id not in lost])
     return lost
 
 

@@ -160,7 +160,7 @@ class EndpointDestination(Destination):
 
     def fails_since(self, since: datetime) -> None:
         if isinstance(self._ready, Throttled):  # the endpoint is not at fault, so this time does not count
-            destinations.close(self._whole.using, str(Address.of_destination(self.alias)), probed=False)
+            destinations.close_breaker(self._whole.using, str(Address.of_destination(self.alias)), probed=False)
             return
         endpoint_lifecycle.warn(self.row, since, self._whole.disable_after_days, self._whole.using, self._warned)
 

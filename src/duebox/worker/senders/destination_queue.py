@@ -230,7 +230,7 @@ class DestinationQueues:
             queue = self._queues[name] = DestinationQueue(name, destination, policy, pace=self._paces.pop(name, None))
         queue.destination, queue.policy = destination, policy
         if queue.bucket and not queue.has_bucket:
-            destinations.make(self._using, {name: queue.bucket})
+            destinations.create_buckets(self._using, {name: queue.bucket})
             queue.has_bucket = True
         return queue
 
