@@ -24,7 +24,7 @@ from duebox.schedules.sweep_run import DATABASE_ERRORS
 from duebox.schedules.sweeps import Sweep, by_name
 from duebox.schedules.tzdata_update import Rezoned, rezone
 from duebox.store import schedules
-from duebox.store.schedules import TrailLine
+from duebox.store.schedules import ScheduleLogLine
 from duebox.when import local_time, zones
 
 SHOWN_MOVES = 20
@@ -56,7 +56,7 @@ def _zones_in_words(done: Rezoned) -> list[str]:
     return [f"{database} has other rules than before:", *aligned(("zone", "schedules"), rows), counts]
 
 
-def _moves(lines: Sequence[TrailLine], using: str) -> list[dict[str, Any]]:
+def _moves(lines: Sequence[ScheduleLogLine], using: str) -> list[dict[str, Any]]:
     """Old and new local times by the new rules, in which the old instant has another local time."""
     rows = schedules.rows(using).filter(key__in=[line.source for line in lines])
     zone_of = dict(rows.values_list("key", "zone"))
@@ -75,7 +75,7 @@ def _moves(lines: Sequence[TrailLine], using: str) -> list[dict[str, Any]]:
     ]
 
 
-def _moves_in_words(lines: Sequence[TrailLine], using: str) -> list[str]:
+def _moves_in_words(lines: Sequence[ScheduleLogLine], using: str) -> list[str]:
     rows = [
         (move["what"], move["key"], move["zone"], _pair(move["old_local"], move["new_local"]),
          _pair(move["old"], move["new"]))
