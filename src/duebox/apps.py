@@ -14,18 +14,24 @@ class DueboxConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from duebox import checks  # noqa: F401 - system checks, upkeep
+        from duebox import checks
         from duebox.conf import conf
         from duebox.contracts import schema_files
-        from duebox.dead_letters import mail  # noqa: F401 - registers who mails about dead letters
-        from duebox.destinations import checks as webhook_checks  # noqa: F401 - registers a system check
+        from duebox.dead_letters import mail
+        from duebox.destinations import checks as destination_checks
         from duebox.destinations import registry
-        from duebox.events import sql_events  # noqa: F401 - system checks, upkeep
-        from duebox.redis import connection  # noqa: F401 - registers a system check
+        from duebox.events import sql_events
+        from duebox.redis import connection as redis
         from duebox.schedules import capture
-        from duebox.tasks import handler  # noqa: F401 - registers the handler that runs tasks
+        from duebox.tasks import handler as task_handler
         from duebox.when import zones
 
+        checks.register_checks()
+        destination_checks.register_checks()
+        redis.register_checks()
+        sql_events.register()
+        task_handler.register()
+        mail.register()
         if conf().TZ_SOURCE == "system":
             zones.use(zones.from_system())
         autodiscover_modules("events")
@@ -34,4 +40,6 @@ class DueboxConfig(AppConfig):
         registry.set_up()  # the check E009 says what is wrong with them
         post_migrate.connect(capture.after_migrate, sender=self, dispatch_uid="duebox.capture")
         if "celery" in sys.modules:  # a project that uses it has made its app by now
-            from duebox.integrations import celery  # noqa: F401 - registers the tasks, and who reports how tasks end
+            from duebox.integrations import celery
+
+            celery.register()

@@ -40,18 +40,15 @@ SHOWN = 5
 POOL_SIZE = 4
 
 
-@register("duebox")
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     return [Error(message, hint=hint, id="duebox.E001") for message, hint in mistakes()]
 
 
-@register("duebox")
 def check_settings_of_another_name(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Settings that were probably meant for Duebox, but that Duebox does not read."""
     return [Warning(message, hint=hint, id="duebox.W021") for message, hint in misspelt()]
 
 
-@register("duebox")
 def check_pools(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """A worker has its own connections to its database; handlers take connections to other databases from the pools."""
     found: list[CheckMessage] = []
@@ -73,12 +70,10 @@ def check_pools(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
     return found
 
 
-@register("duebox")
 def check_aggregate_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     return [Error(message, hint=hint, id="duebox.E050") for message, hint in identities.mistakes()]
 
 
-@register("duebox")
 def check_database_kind(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     alias = conf().DATABASE
     if alias not in connections:
@@ -101,7 +96,6 @@ def check_database_kind(app_configs: Sequence[AppConfig] | None, **kwargs: Any) 
     return []
 
 
-@register(Tags.database, "duebox")
 def check_migrations(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -128,7 +122,6 @@ def check_migrations(
     ]
 
 
-@register("duebox")
 def check_schema_files(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     place = schema_files.folder()
     if {"schemas", "write"} <= {*sys.argv[1:]}:
@@ -167,7 +160,6 @@ def _listed(found: list[str]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-@register("duebox")
 def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     if conf().UNDECLARED != "refuse":
         return []
@@ -184,7 +176,6 @@ def check_declared_types(app_configs: Sequence[AppConfig] | None, **kwargs: Any)
     ]
 
 
-@register("duebox")
 def check_event_spelling(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Invalid names of event types: no event can be stored under them."""
     kinds = {kind.name: kind for kind in event_types.misspelt()}
@@ -203,7 +194,6 @@ def check_event_spelling(app_configs: Sequence[AppConfig] | None, **kwargs: Any)
     ]
 
 
-@register("duebox")
 def check_event_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     checked = {kind.name: kind for kind in declared() if kind.check_name and not kind.twin_of}
     return [
@@ -217,7 +207,6 @@ def check_event_names(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
     ]
 
 
-@register("duebox")
 def check_versions_of_handlers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Handlers that subscribed with an event class cannot read events of a newer version."""
     return [
@@ -232,7 +221,6 @@ def check_versions_of_handlers(app_configs: Sequence[AppConfig] | None, **kwargs
     ]
 
 
-@register("duebox")
 def check_planned_data(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     found: list[tuple[str, Any, type]] = [(f"Plan {each.name!r}", type(each), Plan) for each in plans()]
     found += [(f"Sweep {name!r}", each, Sweep) for name, each in sweeps().items()]
@@ -257,20 +245,17 @@ def _lacking(who: str, cls: Any, base: Any) -> Iterator[CheckMessage]:
         )
 
 
-@register("duebox")
 def check_watched_fields(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Invalid `watch` fields of plans that were declared before the models were ready; others raise when declared."""
     hint = "Correct watch of the plan. Until then changes of all fields count."
     return [Error(mistake, hint=hint, id="duebox.E043") for plan in plans() for mistake in watch_mistakes(plan)]
 
 
-@register("duebox")
 def check_followed_models(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Audited models that cannot have triggers in any database."""
     return [_unrecorded(found) for model in triggers.followed_models() if (found := triggers.unrecordable(model))]
 
 
-@register(Tags.database, "duebox")
 def check_triggers(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -384,7 +369,6 @@ def _declare(event: str, names: list[str]) -> str:
 # and a warning would be too much for a problem that does not affect Duebox itself.
 
 
-@register("duebox", deploy=True)
 def check_system_zones(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     ours = zones.current()
     try:
@@ -397,7 +381,6 @@ def check_system_zones(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -
     return _zones_differ(ours, f"{whose} ({other.release})", names, _repair(ours, other))
 
 
-@register(Tags.database, "duebox", deploy=True)
 def check_database_zones(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -423,7 +406,6 @@ def _zones_differ(ours: ZoneDatabase, whose: str, names: list[str], hint: str) -
     return [
         Warning(
             f"{whose} disagrees with Duebox ({_named(ours)}) about the local time of {count} in the coming "
-            f""
             f"year: {_listed(names)}.",
             hint=hint,
             id="duebox.W005",
@@ -458,3 +440,26 @@ def _probes(database: ZoneDatabase) -> Iterator[ZoneProbe]:
             offset = at.astimezone(rules).utcoffset()
             assert offset is not None
             yield ZoneProbe(name, at, round(offset.total_seconds()))
+
+
+def register_checks() -> None:
+    for check in (
+        check_settings,
+        check_settings_of_another_name,
+        check_pools,
+        check_aggregate_names,
+        check_database_kind,
+        check_schema_files,
+        check_declared_types,
+        check_event_spelling,
+        check_event_names,
+        check_versions_of_handlers,
+        check_planned_data,
+        check_watched_fields,
+        check_followed_models,
+    ):
+        register(check, "duebox")
+    for check in (check_migrations, check_triggers):
+        register(check, Tags.database, "duebox")
+    register(check_system_zones, "duebox", deploy=True)
+    register(check_database_zones, Tags.database, "duebox", deploy=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from math import inf
@@ -69,13 +69,6 @@ class Settings:
 
 
 NAMES = tuple(field.name for field in fields(Settings))
-_CHOICES = {
-    "MODE": ("worker", "inline", "celery"),
-    "UNDECLARED": ("refuse", "allow"),
-    "OUTSIDE_TRANSACTION": ("allow", "warn", "refuse"),
-    "TZ_SOURCE": ("tzdata", "system"),
-    "LOG_FORMAT": ("text", "json"),
-}
 EXPORTERS: dict[str, dict[str, Any]] = {
     "prometheus": {},
     "opentelemetry": {},
@@ -97,18 +90,8 @@ SLO_IGNORE = "ignore"
 PUBLIC_ENVELOPE = (
     "aggregate_type", "aggregate_id", "organization_id", "correlation_id", "causation_id", "actor", "producer",
 )  # fmt: skip
-_POSITIVE = (
-    "PAYLOAD_LIMIT_BYTES", "PAYLOAD_DEPTH", "THREADS", "BATCH_SIZE",
-    "POLL_SECONDS", "LEASE_SECONDS", "RESCUE_LIMIT", "SHUTDOWN_SECONDS", "AUDIT_YEARS", "AUDIT_SEAL_SECONDS",
-    "DESTINATION_THREADS",
-)  # fmt: skip
 # Secret: messages must not contain the value.
 _SECRET = ("AUDIT_KEY", "AUDIT_KEY_FALLBACKS", "DESTINATIONS", "WEBHOOK_KEYS", "REDIS_URL")
-_RETENTION = tuple(name for name in NAMES if name.startswith("RETENTION_"))
-_EITHER: dict[str, tuple[type, ...]] = {
-    "DEAD_LETTER_MAIL": (bool, list), "METRICS": (list, dict), **dict.fromkeys(_RETENTION, (int, type(None))),
-}  # fmt: skip
-_METRICS = 'It must be a list of names, such as ["prometheus"], or a dict of names and options.'
 HIGHEST_PORT = 65_535
 MOST_DAYS = 36_500
 SHORTEST_KEY = 32
@@ -117,8 +100,48 @@ _NEW_KEY = (
     "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 )
 _REDIS_URL = "Write it as redis://user:password@host:6379/0, with rediss:// for TLS, or as unix:///path/to/redis.sock."
-_MAIL = "It must be True, False or a list of addresses, such as ['ops@example.com']."
-_HINTS = {"DEAD_LETTER_MAIL": _MAIL, "METRICS": _METRICS}
+_DAYS = f"It must be a number of days from 1 to {MOST_DAYS:,}, or None to remove nothing; the default is {{default}}."
+_RETENTION = tuple(name for name in NAMES if name.startswith("RETENTION_"))
+_EITHER: dict[str, tuple[type, ...]] = {
+    "DEAD_LETTER_MAIL": (bool, list), "METRICS": (list, dict), **dict.fromkeys(_RETENTION, (int, type(None))),
+}  # fmt: skip
+"""Settings of several types."""
+_CHOICES = {
+    "MODE": ("worker", "inline", "celery"),
+    "UNDECLARED": ("refuse", "allow"),
+    "OUTSIDE_TRANSACTION": ("allow", "warn", "refuse"),
+    "TZ_SOURCE": ("tzdata", "system"),
+    "LOG_FORMAT": ("text", "json"),
+}
+_POSITIVE = (
+    "PAYLOAD_LIMIT_BYTES", "PAYLOAD_DEPTH", "THREADS", "BATCH_SIZE", "POLL_SECONDS", "LEASE_SECONDS",
+    "SHUTDOWN_SECONDS", "AUDIT_YEARS", "AUDIT_SEAL_SECONDS", "DESTINATION_THREADS",
+)  # fmt: skip
+
+
+def _are_texts(values: Any, part: str = "") -> bool:
+    return all(isinstance(each, str) and part in each for each in values)
+
+
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **{name: (choices.__contains__, f"It must be one of {', '.join(choices)}.") for name, choices in _CHOICES.items()},
+    **dict.fromkeys(_POSITIVE, (lambda value: 0 < value < inf, "It must be above 0; the default is {default!r}.")),
+    **dict.fromkeys(_RETENTION, (lambda days: days is None or 0 < days <= MOST_DAYS, _DAYS)),
+    "RESCUE_LIMIT": (lambda limit: limit >= 2, "It must be 2 or more: the last attempt runs alone."),
+    "RECONCILE_HOURS": (lambda hours: hours >= 0, "It must be above 0, or 0 to reconcile only by command."),
+    "SLOW_HANDLER_SECONDS": (lambda seconds: seconds >= 0, "It must be above 0, or 0 for no warning."),
+    "TRUSTED_PROXIES": (lambda count: count >= 0, "It must be 0 or more: the number of your own proxies."),
+    "HEALTH_PORT": (lambda port: 0 <= port <= HIGHEST_PORT, f"It must be from 1 to {HIGHEST_PORT}, or 0 for no port."),
+    "DEAD_LETTER_MAIL": (
+        lambda mail: isinstance(mail, bool) or _are_texts(mail, "@"),
+        "It must be True, False or a list of addresses, such as ['ops@example.com'].",
+    ),
+    "METRICS": (
+        lambda value: isinstance(value, dict) or _are_texts(value),
+        'It must be a list of names, such as ["prometheus"], or a dict of names and options.',
+    ),
+}
+"""For each setting a test of values of the right type, and the hint if it fails."""
 _cached: Settings | None = None
 
 
@@ -156,56 +179,28 @@ def _is_like_ours(name: str) -> bool:
     return bool(get_close_matches(name.replace("_", ""), ["DUEBOX"], cutoff=0.8))
 
 
-def _unknown_keys(given: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
+def _unknown_keys(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key in given:
         if key not in NAMES:
             hint = did_you_mean(str(key).upper(), NAMES, capital=True) or f"Known keys: {', '.join(NAMES)}."
-            found.append((f"DUEBOX has an unknown key {key!r}.", hint))
-    return found
+            yield f"DUEBOX has an unknown key {key!r}.", hint
 
 
-def _bad_values(given: dict[str, Any]) -> list[tuple[str, str]]:
-    found = []
+def _bad_values(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, default in asdict(Settings()).items():
         value = given.get(name, default)
         wanted: Any = _EITHER.get(name) or ((int, float) if isinstance(default, float) else type(default))
+        is_valid, hint = _RULES.get(name, (lambda value: True, ""))
         if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
             kind = "number" if isinstance(default, float) else type(default).__name__
             shown = f"a {type(value).__name__}" if name in _SECRET else repr(value)
-            hint = _HINTS.get(name, f"It must be a {kind}; the default is {default!r}.")
-            found.append((f"DUEBOX[{name!r}] is {shown}.", _days(default) if name in _RETENTION else hint))
-        elif name in _RETENTION and value is not None and not 0 < value <= MOST_DAYS:
-            found.append((f"DUEBOX[{name!r}] is {value!r}.", _days(default)))
-        elif name in _POSITIVE and not 0 < value < inf:
-            found.append((f"DUEBOX[{name!r}] is {value!r}.", f"It must be above 0; the default is {default!r}."))
-    if isinstance(hours := given.get("RECONCILE_HOURS"), int) and hours < 0:
-        found.append(
-            (f"DUEBOX['RECONCILE_HOURS'] is {hours}.", "It must be above 0, or 0 to reconcile only by command.")
-        )
-    if isinstance(slow := given.get("SLOW_HANDLER_SECONDS"), int | float) and slow < 0:
-        found.append((f"DUEBOX['SLOW_HANDLER_SECONDS'] is {slow}.", "It must be above 0, or 0 for no warning."))
-    if isinstance(proxies := given.get("TRUSTED_PROXIES"), int) and proxies < 0:
-        found.append(
-            (f"DUEBOX['TRUSTED_PROXIES'] is {proxies}.", "It must be 0 or more: the number of your own proxies.")
-        )
+            hint = hint if name in _EITHER else f"It must be a {kind}; the default is {{default!r}}."
+            yield f"DUEBOX[{name!r}] is {shown}.", hint.format(default=default)
+        elif not is_valid(value):
+            yield f"DUEBOX[{name!r}] is {value!r}.", hint.format(default=default)
     if given.get("DEAD_LETTER_MAIL") is True and not getattr(django_settings, "ADMINS", ()):
         hint = "Fill ADMINS, or name the addresses here: DEAD_LETTER_MAIL = ['ops@example.com']."
-        found.append(("DUEBOX['DEAD_LETTER_MAIL'] is True, but ADMINS is empty.", hint))
-    if isinstance(port := given.get("HEALTH_PORT"), int) and not 0 <= port <= HIGHEST_PORT:
-        found.append((f"DUEBOX['HEALTH_PORT'] is {port}.", f"It must be from 1 to {HIGHEST_PORT}, or 0 for no port."))
-    if given.get("RESCUE_LIMIT") == 1:
-        found.append(("DUEBOX['RESCUE_LIMIT'] is 1.", "It must be 2 or more: the last attempt runs alone."))
-    for name, choices in _CHOICES.items():
-        if name in given and given[name] not in choices:
-            found.append((f"DUEBOX[{name!r}] is {given[name]!r}.", f"It must be one of {', '.join(choices)}."))
-    if isinstance(celery := given.get("CELERY"), dict) and (unknown := set(celery) - set(OF_CELERY)):
-        found.append((f"DUEBOX['CELERY'] has {sorted(map(str, unknown))}.", f"Known are {', '.join(OF_CELERY)}."))
-    return found
-
-
-def _days(default: int) -> str:
-    return f"It must be a number of days from 1 to {MOST_DAYS:,}, or None to remove nothing; the default is {default}."
+        yield "DUEBOX['DEAD_LETTER_MAIL'] is True, but ADMINS is empty.", hint
 
 
 def _bad_texts(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -220,11 +215,10 @@ def _bad_texts(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in _within(given, "PUBLIC_ENVELOPE", list):
         if name not in PUBLIC_ENVELOPE:
             yield f"DUEBOX['PUBLIC_ENVELOPE'] has {name!r}.", f"Known are {', '.join(PUBLIC_ENVELOPE)}."
-    mail = given.get("DEAD_LETTER_MAIL")
-    if isinstance(mail, list) and not all(isinstance(each, str) and "@" in each for each in mail):
-        yield f"DUEBOX['DEAD_LETTER_MAIL'] is {mail!r}.", _MAIL
     for name, value in _within(given, "CELERY", dict).items():
-        if name in OF_CELERY and not isinstance(value, str):
+        if name not in OF_CELERY:
+            yield f"DUEBOX['CELERY'] has {name!r}.", f"Known are {', '.join(OF_CELERY)}."
+        elif not isinstance(value, str):
             yield f"DUEBOX['CELERY'][{name!r}] is {value!r}.", "It must be a text; leave it out for the default."
     yield from _bad_slos(_within(given, "SLO", dict))
     if isinstance(url := given.get("REDIS_URL", ""), str) and url and not _is_of_redis(url):
@@ -239,7 +233,7 @@ def _bad_slos(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
             hint = did_you_mean(name, known, capital=True) or f"Known are {', '.join(known)}."
             yield f"DUEBOX['SLO'] has an unknown key {name!r}.", hint
         elif name == SLO_IGNORE:
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            if not isinstance(value, list) or not _are_texts(value):
                 yield f"{where} is {value!r}.", "It must be a list of event types, such as ['order.*']."
         elif value is not None and not isinstance(value, dict):
             yield f"{where} is {value!r}.", "It must be a dict with target and alert, or None to switch it off."
@@ -278,10 +272,9 @@ def exporters(given: Any) -> dict[str, dict[str, Any]]:
 
 def _bad_metrics(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     value = given.get("METRICS", [])
-    if isinstance(value, list) and not all(isinstance(each, str) for each in value):
-        yield f"DUEBOX['METRICS'] is {value!r}.", _METRICS
-        return
-    for name in value if isinstance(value, list | dict) else ():
+    if not isinstance(value, list | dict) or not _RULES["METRICS"][0](value):
+        return  # `_bad_values` reports it
+    for name in value:
         if name not in EXPORTERS:
             hint = did_you_mean(name, EXPORTERS, capital=True) or f"Known are {', '.join(EXPORTERS)}."
             yield f"DUEBOX['METRICS'] has {name!r}.", hint

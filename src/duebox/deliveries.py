@@ -237,7 +237,6 @@ def _refuse_unknown_ids(alias: str, which: Which) -> None:
     if unknown := sorted(set(which["ids"]) - found):
         raise InvalidAction(
             f"No delivery that matches has the id {', '.join(map(str, unknown))}; it was delivered or discarded, or "
-            f""
             "never existed. `duebox deliveries list` lists those that are stored."
         )
 

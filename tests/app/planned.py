@@ -111,6 +111,6 @@ def fired(type: str | None = None) -> list[tuple[str, datetime]]:
     return [(mark(event.metadata["schedule"]["key"]), event.occurred_at) for event in events.order_by("id")]
 
 
-def trail() -> list[tuple[str, str]]:
+def schedule_log() -> list[tuple[str, str]]:
     """What did not go as planned, in order: what, and for which of a row's schedules."""
     return [(line.what, mark(line.source)) for line in ScheduleLog.objects.order_by("id")]

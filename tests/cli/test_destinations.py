@@ -77,13 +77,13 @@ def test_who_paused_it_is_kept_where_no_note_is_given(capsys):
 
 
 def test_one_that_is_left_alone_is_told_with_its_error(capsys):
-    destinations.open("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
+    destinations.open_breaker("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
     assert "no attempts until" in run(capsys, "destinations", "list")
     assert "it is down" in run(capsys, "destinations", "list")
 
 
 def test_one_that_was_left_alone_until_a_while_ago_is_told_as_failing(capsys):
-    destinations.open("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
+    destinations.open_breaker("default", "to:bus", pause=60, longest=60, error="it is down", counts=True, probed=False)
     DestinationState.objects.update(open_until=timezone.now() - timedelta(seconds=1))
     told = run(capsys, "destinations", "list")
     assert "no attempts" not in told
@@ -92,8 +92,8 @@ def test_one_that_was_left_alone_until_a_while_ago_is_told_as_failing(capsys):
 
 
 def test_a_row_is_short_enough_to_be_read(capsys):
-    destinations.open("default", "to:bus", pause=60, longest=60, error="x" * 600, counts=True, probed=False)
-    destinations.failing("default", "to:queue", "The answer was 500. " + "y" * 600, gap=60)
+    destinations.open_breaker("default", "to:bus", pause=60, longest=60, error="x" * 600, counts=True, probed=False)
+    destinations.record_failure("default", "to:queue", "The answer was 500. " + "y" * 600, gap=60)
     for line in run(capsys, "destinations", "list").splitlines():
         assert len(line) < 200
         assert not re.search(r"\d\.\d", line)  # microseconds
@@ -154,7 +154,9 @@ def test_an_unknown_destination_is_refused_with_a_hint():
 
 
 def test_what_a_stranger_said_cannot_steer_the_terminal(capsys):
-    destinations.open("default", "to:bus", pause=60, longest=60, error="\x1b[31mred\n<p>", counts=True, probed=False)
+    destinations.open_breaker(
+        "default", "to:bus", pause=60, longest=60, error="\x1b[31mred\n<p>", counts=True, probed=False
+    )
     destinations.pause("default", "to:queue", "moving \x1b[31mhouse")
     told = run(capsys, "destinations", "list")
     assert "\x1b" not in told

@@ -183,6 +183,6 @@ def difference(wrong: list[Person], found: dict[int, Fate]) -> str:
             lines += [f"    {word} {each}" for each in fate.greeted]
             lines += [f"    {word} nothing for {year}" for year in fate.missed]
             lines.append(f"    {word} next: {fate.next}")
-        trail = ScheduleLog.objects.filter(source=f"guests.birthdays:{person.id}").order_by("id")
-        lines += [f"    trail {each}, {each.due_before} to {each.due_after}" for each in trail]
+        schedule_log = ScheduleLog.objects.filter(source=f"guests.birthdays:{person.id}").order_by("id")
+        lines += [f"    schedule log {each}, {each.due_before} to {each.due_after}" for each in schedule_log]
     return "\n".join(lines)

@@ -17,8 +17,8 @@ BREAKER = {"calls": 5, "share": 0.5, "window": 60.0, "pause": 0.5, "longest": 2.
 
 
 def test_a_database_that_restarts_leaves_no_destination_behind(own_server, destinations, hire):
-    terms = {"BREAKER": BREAKER, "RETRY": {"limit": 50, "first": 0.1, "factor": 1.0}}
-    boxes = destinations(backend="Single", healthy=terms, ill=terms)
+    policy = {"BREAKER": BREAKER, "RETRY": {"limit": 50, "first": 0.1, "factor": 1.0}}
+    boxes = destinations(backend="Single", healthy=policy, ill=policy)
     boxes["healthy"].answers = 0.005
     boxes["ill"].answers = Undelivered("out of order")
     facts = duebox.emit_many([duebox.NewEvent(type="order.paid", data={"number": number}) for number in range(300)])

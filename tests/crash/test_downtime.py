@@ -1,4 +1,4 @@
-"""Three days without a worker: what each catch-up policy makes of them, and what the trail says about the rest."""
+"""Three days without a worker: which occurrences each catch-up policy fires; the schedule log has the others."""
 
 from __future__ import annotations
 

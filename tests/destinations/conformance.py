@@ -88,8 +88,8 @@ class Stage:
     def entry(self) -> dict[str, Any]:
         """For DUEBOX['DESTINATIONS']."""
         quick = {"limit": 20, "first": 0.05, "factor": 1.0, "jitter": 0.0}
-        terms = {"RETRY": quick, "BREAKER": False, "ORDERED": self.ordered}
-        return {"BACKEND": self.backend, "OPTIONS": self.options, **terms}
+        policy = {"RETRY": quick, "BREAKER": False, "ORDERED": self.ordered}
+        return {"BACKEND": self.backend, "OPTIONS": self.options, **policy}
 
 
 INTERNAL = {

@@ -22,9 +22,9 @@ from duebox.destinations.registry import subscriptions
 from duebox.events.outcomes import Snooze
 from duebox.exceptions import InvalidDestination, Permanent, Refused, Undelivered
 from duebox.integrations import celery
-from duebox.models import Attempt, Delivery, Handover
+from duebox.models import Attempt, Delivery, SentTask
 from duebox.store import destinations
-from duebox.store.destinations import HandedOver
+from duebox.store.destinations import SentTaskState
 from tests.app.models import Effect
 from tests.celery_project import RABBITMQ, REDIS, app
 from tests.celery_stage import BROKERS, POSTGRESQL, CeleryStage
@@ -482,7 +482,7 @@ def test_eagerly_a_task_runs_at_once_and_its_failure_is_the_deliverys(made, eage
 def test_a_task_is_looked_after_again_no_later_than_it_has_taken_so_far(elapsed, next_look):
     """It may end in the moment in which a worker holds its delivery, and then nobody is woken."""
     there = CeleryTask("celery", task="a", app=APP, settle="finished", finish_within=3600.0)
-    known = HandedOver("1", ended=False, error="", permanent=False, seconds_left=3600.0 - elapsed, took=None)
+    known = SentTaskState("1", ended=False, error="", permanent=False, seconds_left=3600.0 - elapsed, took=None)
     assert there._known_result(known) == Snooze(timedelta(seconds=next_look))
 
 
@@ -604,7 +604,7 @@ class TestReports:
     def test_a_success_is_told_as_often_as_it_is_asked_for(self, destination, there):
         fact = a_fact()
         destination.deliver([fact])
-        assert destinations.end("default", str(fact.id), "project.record") == 1
+        assert destinations.end_sent_task("default", str(fact.id), "project.record") == 1
         for _ in range(2):
             [result] = destination.deliver([fact])
             assert isinstance(result, duebox.events.outcomes.Delivered)
@@ -613,44 +613,44 @@ class TestReports:
     def test_a_failure_is_told_once_and_then_it_is_sent_again(self, destination, there):
         fact = a_fact()
         destination.deliver([fact])
-        destinations.end("default", str(fact.id), "project.record", error="no", permanent=True)
+        destinations.end_sent_task("default", str(fact.id), "project.record", error="no", permanent=True)
         [result] = destination.deliver([fact])
         assert isinstance(result, Refused)
         destination.deliver([fact])
         assert len(there.waiting()) == 2
-        assert Handover.objects.get().ended_at is None
+        assert SentTask.objects.get().ended_at is None
 
     def test_a_report_of_another_task_is_not_for_it(self, destination):
         fact = a_fact()
         destination.deliver([fact])
-        assert destinations.end("default", str(fact.id), "project.other") == 0
+        assert destinations.end_sent_task("default", str(fact.id), "project.other") == 0
 
     def test_the_first_report_counts(self, destination):
         fact = a_fact()
         destination.deliver([fact])
-        destinations.end("default", str(fact.id), "project.record")
-        assert destinations.end("default", str(fact.id), "project.record", error="late") == 0
+        destinations.end_sent_task("default", str(fact.id), "project.record")
+        assert destinations.end_sent_task("default", str(fact.id), "project.record", error="late") == 0
 
     def test_what_could_not_be_sent_is_not_waited_for(self, made):
         destination = made(settle="finished", broker="redis://127.0.0.1:1/0")
         [result] = destination.deliver([a_fact()])
         assert isinstance(result, Undelivered)
-        assert not Handover.objects.exists()
+        assert not SentTask.objects.exists()
 
     def test_notes_go_when_their_delivery_is_settled(self, destination):
         destination.deliver([a_fact()])
         kept = a_fact()
         destination.deliver([kept])
         Delivery.objects.create(event_id=kept.id, subscriber="to:celery")
-        destinations.prune_handovers("default", "to:celery")
-        assert Handover.objects.get().event_id == kept.id
+        destinations.prune_sent_tasks("default", "to:celery")
+        assert SentTask.objects.get().event_id == kept.id
 
     def test_a_delivery_that_a_worker_holds_is_left_alone(self, destination):
         fact = a_fact()
         destination.deliver([fact])
         far = duebox.clock.now().replace(year=2100)
         held = Delivery.objects.create(event_id=fact.id, subscriber="to:celery", due_at=far, lease=7)
-        destinations.end("default", str(fact.id), "project.record")
+        destinations.end_sent_task("default", str(fact.id), "project.record")
         held.refresh_from_db()
         assert (held.due_at, held.lease) == (far, 7)
 
@@ -659,7 +659,7 @@ class TestReports:
         destination.deliver([fact])
         far = duebox.clock.now().replace(year=2100)
         waiting = Delivery.objects.create(event_id=fact.id, subscriber="to:celery", due_at=far)
-        destinations.end("default", str(fact.id), "project.record")
+        destinations.end_sent_task("default", str(fact.id), "project.record")
         waiting.refresh_from_db()
         assert waiting.due_at < far
 
@@ -700,20 +700,20 @@ class TestOtherDatabase:
 
     def test_a_revoked_one_reports_there(self, request_, reported):
         assert reported(lambda: celery.revoked(sender=request_.task, request=request_._context)) == ["other"]
-        assert Handover.objects.using("other").get().permanent
+        assert SentTask.objects.using("other").get().permanent
 
     def test_an_unknown_one_reports_there(self, headers, reported):
         message = Message(headers=headers, body=b"", channel=None)
         report = {"name": headers["task"], "id": headers["id"], "message": message}
         assert reported(lambda: celery.unknown(**report)) == ["other"]
-        assert "has no task" in Handover.objects.using("other").get().error
+        assert "has no task" in SentTask.objects.using("other").get().error
 
     def test_one_whose_process_was_killed_reports_there(self, request_, reported):
         """Some versions of Celery then say no more than which task it was."""
         celery.received(request=request_)
         report = {"sender": request_.task, "task_id": request_.id, "exception": ValueError("killed"), "args": [{}]}
         assert reported(lambda: celery.failed(**report)) == ["other"]
-        assert "killed" in Handover.objects.using("other").get().error
+        assert "killed" in SentTask.objects.using("other").get().error
 
     def test_what_nobody_waits_for_reports_nowhere(self, made, there, reported):
         made().deliver([a_fact()])

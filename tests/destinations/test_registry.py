@@ -53,7 +53,7 @@ def test_an_entry_becomes_a_subscriber_with_its_terms(configured):
     })  # fmt: skip
     found = subscriptions()["post"]
     assert (found.name, found.ordered, found.on_dead, found.atomic) == ("to:post", True, "skip", False)
-    assert (found.terms.rate, found.terms.concurrency, found.terms.breaker) == (50, 2, None)
+    assert (found.policy.rate, found.policy.concurrency, found.policy.breaker) == (50, 2, None)
     assert (found.retry.limit, found.retry.first) == (2, 1.0)
 
 
@@ -181,7 +181,7 @@ def test_a_destination_that_no_route_leads_to_is_warned_of(configured):
 
 def test_a_breaker_is_on_or_off(configured):
     configured({name: {"BACKEND": POST, "BREAKER": given} for name, given in (("a", True), ("b", False), ("c", None))})
-    assert [subscriptions()[name].terms.breaker for name in "abc"] == [Breaker(), None, None]
+    assert [subscriptions()[name].policy.breaker for name in "abc"] == [Breaker(), None, None]
 
 
 def test_options_that_do_not_fit_are_found_by_the_check(configured):

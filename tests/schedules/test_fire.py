@@ -58,7 +58,7 @@ def fired(**which):
     return [event.metadata["schedule"]["occurrence"] for event in in_order(**which)]
 
 
-def trail(what, key="it"):
+def schedule_log(what, key="it"):
     return [line.occurrence for line in ScheduleLog.objects.filter(source=key, what=what).order_by("id")]
 
 
@@ -427,7 +427,7 @@ def test_a_single_moment_that_is_late_fires_by_policy_too(trip, policy, fires):
     trip.by(3 * DAY)
     assert fire_due("default") == Fired(1, fires)
     assert the_row().status == "completed"
-    assert trail("missed") == ["2026-06-01T13:00Z"] * (1 - fires)
+    assert schedule_log("missed") == ["2026-06-01T13:00Z"] * (1 - fires)
 
 
 def test_a_moment_late_is_not_missed_even_without_catching_up(trip):
@@ -578,7 +578,7 @@ def test_what_is_due_fires_though_nothing_can_follow_it(trip):
     duebox.schedule("bell.rung", repeat=table, key="it")
     trip.run(2 * DAY)
     assert fired() == ["2027-03-13T02:30"]
-    assert (the_row().status, trail("failed")) == ("failed", ["2027-03-13T02:30"])
+    assert (the_row().status, schedule_log("failed")) == ("failed", ["2027-03-13T02:30"])
     assert "does not exist in America/New_York" in ScheduleLog.objects.get().note
 
 
@@ -633,7 +633,7 @@ def test_a_single_moment_that_is_not_valid_any_more_is_over(trip, ask):
     planned(repeat=once(NOON + HOUR))
     trip.by(HOUR)
     assert fire_due("default") == Fired(1, 0)
-    assert (the_row().status, trail("skipped")) == ("completed", ["2026-06-01T13:00Z"])
+    assert (the_row().status, schedule_log("skipped")) == ("completed", ["2026-06-01T13:00Z"])
 
 
 @pytest.mark.parametrize(("policy", "skipped"), [(None, MISSED[2:3]), (CatchUp(mode="all"), MISSED[:3])])
@@ -642,7 +642,7 @@ def test_of_several_late_ones_each_that_would_have_fired_is_told_as_passed_over(
     planned(catch_up=policy)
     trip.to(utc("2026-06-03T14:00Z"))
     assert fire_due("default") == Fired(1, 0)
-    assert trail("skipped") == skipped
+    assert schedule_log("skipped") == skipped
     missed = [key for key in MISSED[:3] if key not in skipped]
     assert [(line.occurrence, line.occurrences) for line in ScheduleLog.objects.filter(what="missed")] == (
         [(missed[0], len(missed))] if missed else []
@@ -704,7 +704,7 @@ def test_while_a_plan_cannot_answer_nothing_is_lost(trip, ask, minutes):
     if minutes == 24 * 60:  # an exact day counts from midnight, which June 2, 3 and 4 have seen
         wanted = [utc(f"2026-06-0{day}T00:00Z") for day in (2, 3, 4)]
     assert [utc(key) for key in fired()] == wanted
-    assert trail("missed") == []
+    assert schedule_log("missed") == []
 
 
 def test_a_plan_that_asks_no_more_lets_everything_fire(trip, ask):
@@ -871,7 +871,7 @@ def test_what_a_newer_zone_database_puts_into_the_past_is_missed_where_that_is_a
     before = fired()
     trip.run(utc("2026-11-15T20:00Z"))
     assert fired() == before
-    assert trail("missed") == ["2026-11-15T09:00"]
+    assert schedule_log("missed") == ["2026-11-15T09:00"]
 
 
 def test_an_older_zone_database_does_not_undo_what_a_newer_one_has_decided(trip):
@@ -895,7 +895,7 @@ def test_a_moment_that_the_new_rules_do_not_have_is_missed_by_policy(trip):
     in_vancouver(trip, rule=once(local("2027-03-14T02:30")), table={"gap": "skip"})
     with release("2099z"):
         trip.run(utc("2027-03-20T00:00Z"))
-    assert (fired(), trail("missed"), the_row().status) == ([], ["2027-03-14T02:30"], "completed")
+    assert (fired(), schedule_log("missed"), the_row().status) == ([], ["2027-03-14T02:30"], "completed")
 
 
 def test_downtime_and_a_new_zone_database_together_lose_nothing(trip):
@@ -904,7 +904,7 @@ def test_downtime_and_a_new_zone_database_together_lose_nothing(trip):
     trip.to(utc("2026-11-16T20:00Z"))
     assert fire_due("default").events == 4
     assert fired() == [f"2026-11-{day}T09:00" for day in range(13, 17)]
-    assert trail("missed") == []
+    assert schedule_log("missed") == []
 
 
 def test_a_worker_that_starts_after_downtime_with_a_new_zone_database_loses_nothing(trip):

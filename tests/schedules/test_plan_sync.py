@@ -13,7 +13,7 @@ from duebox.models import Schedule, ScheduleLog
 from duebox.schedules import plan_sync
 from duebox.when import days
 from tests.app.people import Appointment, Device, Person
-from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, schedule_log, utc
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 BIRTHDAY = utc("2026-06-15 08:00")
@@ -100,7 +100,7 @@ def test_a_second_sync_finds_nothing_to_do(birthdays, crowd):
         assert counts(birthdays.sync(Person.objects.all())) == {"unchanged": 10}
     assert revisions() == before
     assert [q for q in captured.captured_queries if q["sql"].startswith(("WITH", "INSERT", "UPDATE"))] == []
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_a_sync_takes_primary_keys(birthdays, crowd):
@@ -207,7 +207,7 @@ def test_a_row_that_cannot_be_planned_keeps_what_it_had(birthdays, crowd):
     Person.objects.filter(pk=crowd[4].pk).update(zone="Asia/Tokio")
     birthdays.sync(Person.objects.all())
     assert due_by_id()[crowd[4].pk] == BIRTHDAY
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_a_time_that_the_policy_rejects_fails_its_row_alone(trip):
@@ -232,7 +232,7 @@ def test_a_dry_run_counts_and_writes_nothing(reminders):
     before = list(Schedule.objects.order_by("id").values())
     dry = reminders.sync(Appointment.objects.all(), dry_run=True)
     assert list(Schedule.objects.order_by("id").values()) == before
-    assert trail() == []
+    assert schedule_log() == []
     assert counts(dry) == {"planned": 4, "moved": 4, "unchanged": 4, "cancelled": 4}
     assert dry == reminders.sync(Appointment.objects.all())
 

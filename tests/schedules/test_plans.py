@@ -25,8 +25,8 @@ from tests.app.planned import (
     live,
     reminding,
     revisions,
+    schedule_log,
     statuses,
-    trail,
     utc,
 )
 from tests.support import queries, undone
@@ -79,7 +79,7 @@ def test_every_reminder_fires_once_at_its_moment_and_is_about_its_row(reminders,
     ]
     assert_emitted("appointment.reminder", about=booked, count=4)
     assert set(statuses().values()) == {"completed"}
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_an_event_carries_what_the_plan_says_and_when_it_was_meant(trip, ann):
@@ -204,7 +204,7 @@ def test_a_moved_appointment_has_the_reminders_of_its_new_time_and_no_others(boo
 def test_a_moved_appointment_leaves_lines_old_to_new(booked):
     booked.starts_at = utc("2026-04-10 09:00")
     booked.save()
-    assert sorted(trail()) == [("moved", by) for by in ("-P1D", "-PT15M", "-PT2H", "PT24H")]
+    assert sorted(schedule_log()) == [("moved", by) for by in ("-P1D", "-PT15M", "-PT2H", "PT24H")]
     line = ScheduleLog.objects.get(source__endswith="-P1D")
     assert (line.due_before, line.due_after) == (utc("2026-03-28 10:00"), utc("2026-04-09 09:00"))
     assert (line.aggregate_type, line.aggregate_id) == ("app.appointment", str(booked.pk))
@@ -254,7 +254,7 @@ def test_a_cancelled_appointment_reminds_of_nothing(booked, trip):
     booked.status = "cancelled"
     booked.save()
     assert live(booked) == {}
-    assert sorted(trail()) == [("cancelled", by) for by in ("-P1D", "-PT15M", "-PT2H", "PT24H")]
+    assert sorted(schedule_log()) == [("cancelled", by) for by in ("-P1D", "-PT15M", "-PT2H", "PT24H")]
     trip.run(timedelta(days=60))
     assert fired() == []
 
@@ -284,7 +284,7 @@ def test_a_deleted_appointment_reminds_of_nothing(booked, trip, delete):
     delete(booked)
     assert not Appointment.objects.filter(pk=pk).exists()
     assert live() == {}
-    assert len(trail()) == 4
+    assert len(schedule_log()) == 4
     assert {line.note for line in ScheduleLog.objects.all()} == {"its row is gone"}
 
 
@@ -299,7 +299,7 @@ def test_what_is_rolled_back_has_changed_nothing(booked):
         assert live() == {}
     with undone():
         Appointment.objects.create(person=booked.person, starts_at=SUNDAY)
-    assert (revisions(), live(), trail()) == (before, first, [])
+    assert (revisions(), live(), schedule_log()) == (before, first, [])
 
 
 def test_saved_without_a_change_nothing_is_written(booked):
@@ -311,7 +311,7 @@ def test_saved_without_a_change_nothing_is_written(booked):
     assert save.startswith('UPDATE "app_appointment"')
     assert "DELETE FROM duebox_row_change" in remove_note
     assert [sql.partition(" ")[0] for sql in reads] == ["SELECT", "SELECT"]  # the row, which is held; its schedules
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_a_change_that_moves_nothing_moves_nothing(booked):
@@ -325,7 +325,7 @@ def test_changed_data_changes_the_event_and_not_the_moment(birthdays, ann, trip)
     ann.save()
     ann.name = "Anna"
     ann.save()
-    assert (live(ann), trail()) == ({"": utc("2026-06-15 08:00")}, [])
+    assert (live(ann), schedule_log()) == ({"": utc("2026-06-15 08:00")}, [])
     trip.run(timedelta(days=200))
     assert_emitted("person.birthday", {"name": "Anna"}, count=1)
 
@@ -482,7 +482,7 @@ def test_what_failed_when_it_came_due_is_planned_again_by_the_next_save(booked, 
     Schedule.objects.filter(key__endswith=":-P1D").update(intent={"when": {"rule": {"kind": "by the moon"}}})
     trip.run(utc("2026-03-28 10:00"))
     assert statuses()["-P1D"] == "failed"
-    assert trail() == [("failed", "-P1D")]
+    assert schedule_log() == [("failed", "-P1D")]
     booked.starts_at = utc("2026-04-10 09:00")
     booked.save()
     assert live(booked)["-P1D"] == utc("2026-04-09 09:00")

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from duebox.models import Event, ScheduleLog
 from duebox.when import CatchUp, days, hours, minutes, months
 from tests.app.people import Appointment, Person
-from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, fired, live, reminding, statuses, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, fired, live, reminding, schedule_log, statuses, utc
 from tests.support import queries
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
@@ -26,7 +26,7 @@ def test_reminders_before_that_are_past_at_booking_are_left_out(reminders, ann, 
     assert set(live(booked)) == {"-PT15M", "PT24H"}
     trip.run(timedelta(days=3))
     assert fired() == [("-PT15M", utc("2026-03-29 08:45")), ("PT24H", utc("2026-03-30 09:00"))]
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_an_appointment_entered_after_the_fact_asks_nothing(reminders, ann, trip):
@@ -34,7 +34,7 @@ def test_an_appointment_entered_after_the_fact_asks_nothing(reminders, ann, trip
     booked = Appointment.objects.create(person=ann, starts_at=SUNDAY)
     assert live(booked) == {}
     trip.run(timedelta(days=3))
-    assert (fired(), trail()) == ([], [])
+    assert (fired(), schedule_log()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_reminder_that_a_move_jumps_over_fires_at_once_while_its_anchor_is_ahe
     trip.run(utc(moves_at))
     ann.zone = "Asia/Tokyo"
     ann.save()
-    assert trail() == [(told, "-PT2H")]
+    assert schedule_log() == [(told, "-PT2H")]
     trip.run(timedelta(days=3))
     assert fired() == fires
     assert live(booked) == {}
@@ -66,7 +66,7 @@ def test_a_reminder_late_by_downtime_does_not_fire_once_its_anchor_has_passed(bo
     trip.to(utc("2026-03-29 10:01"))
     trip.run(timedelta(days=3))
     assert fired() == [("PT24H", utc("2026-03-30 09:00"))]
-    assert trail() == [("missed", "-P1D"), ("missed", "-PT2H"), ("missed", "-PT15M")]
+    assert schedule_log() == [("missed", "-P1D"), ("missed", "-PT2H"), ("missed", "-PT15M")]
     assert set(statuses().values()) == {"completed"}
     booked.save()
     assert live(booked) == {}
@@ -90,7 +90,7 @@ def test_however_short_the_day_or_month_a_reminder_is_of_no_use_after_its_anchor
     trip.to(utc(instant) + lateness)
     trip.run(timedelta(0))
     in_time = lateness < timedelta(0)
-    assert (len(fired()), [what for what, _ in trail()]) == ((1, []) if in_time else (0, ["missed"]))
+    assert (len(fired()), [what for what, _ in schedule_log()]) == ((1, []) if in_time else (0, ["missed"]))
 
 
 def test_what_follows_its_anchor_fires_however_late(booked, trip):
@@ -106,7 +106,7 @@ def test_a_plan_may_say_itself_how_late_is_too_late(ann, trip):
         trip.to(utc(moment))
         trip.run(timedelta(0))
     assert fired() == [("-P1D", utc("2026-03-28 10:09"))]
-    assert trail() == [("missed", "-PT2H"), ("missed", "PT24H")]
+    assert schedule_log() == [("missed", "-PT2H"), ("missed", "PT24H")]
 
 
 # Still valid
@@ -155,7 +155,7 @@ def test_a_rule_goes_on_after_a_moment_that_was_not_valid(trip):
     ann = Person.objects.create()
     Person.objects.update(name="away")
     trip.run(utc("2026-12-01 00:00"))
-    assert (fired(), trail()) == ([], [("skipped", "")])
+    assert (fired(), schedule_log()) == ([], [("skipped", "")])
     Person.objects.update(name="Ann")
     trip.run(utc("2027-12-01 00:00"))
     assert [at for _, at in fired()] == [utc("2027-06-15 08:00")]
@@ -191,4 +191,4 @@ def test_a_question_that_fails_for_long_does_not_bring_a_reminder_after_its_anch
     broken.clear()
     trip.run(timedelta(hours=1))
     assert fired() == []
-    assert trail() == [("missed", "-PT15M")]
+    assert schedule_log() == [("missed", "-PT15M")]

@@ -67,7 +67,7 @@ def fired(type="bell.rung"):
     return [event.metadata["schedule"]["occurrence"] for event in Event.objects.filter(type=type).order_by("id")]
 
 
-def trail(key="it"):
+def schedule_log(key="it"):
     return [
         (line.what, line.occurrence, line.due_before, line.due_after)
         for line in ScheduleLog.objects.filter(source=key).order_by("id")
@@ -232,7 +232,7 @@ def test_a_rolled_back_change_leaves_everything_as_it_was():
         duebox.pause("it")
         duebox.cancel("it")
     assert state() == before
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_a_rolled_back_savepoint_takes_only_its_own_along():
@@ -326,7 +326,7 @@ def test_the_same_call_again_changes_nothing():
     before = state()
     assert call().revision == 1
     assert state() == before
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_the_same_call_again_after_some_firings_changes_nothing(trip):
@@ -360,7 +360,7 @@ def test_the_same_key_with_another_time_replaces_it():
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
     row = duebox.schedule("bell.rung", at=utc("2026-06-03T09:00Z"), key="it")
     assert (row.due_at, row.revision, Schedule.objects.count()) == (utc("2026-06-03T09:00Z"), 2, 1)
-    assert ("moved", "2026-06-02T09:00Z", utc("2026-06-02T09:00Z"), utc("2026-06-03T09:00Z")) in trail()
+    assert ("moved", "2026-06-02T09:00Z", utc("2026-06-02T09:00Z"), utc("2026-06-03T09:00Z")) in schedule_log()
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_the_same_key_with_another_event_keeps_the_time(change):
     kept = ("due_at", "occurrence", "local_time", "marks", "intent", "zone", "status")
     assert [after[name] for name in kept] == [before[name] for name in kept]
     assert after != {**before, "revision": 2}
-    assert trail() == []
+    assert schedule_log() == []
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -471,7 +471,7 @@ def test_the_same_call_again_follows_a_new_release_of_the_zone_database():
         assert (call().due_at, call().tz_release) == (utc("2026-11-15T17:00Z"), "2025b")
     row = call()
     assert (row.due_at, row.tz_release) == (utc("2026-11-15T16:00Z"), zones.current().release)
-    assert trail() == [("moved", "2026-11-15T09:00", utc("2026-11-15T17:00Z"), utc("2026-11-15T16:00Z"))]
+    assert schedule_log() == [("moved", "2026-11-15T09:00", utc("2026-11-15T17:00Z"), utc("2026-11-15T16:00Z"))]
 
 
 # What is refused
@@ -647,7 +647,7 @@ def test_a_schedule_is_moved_to_an_earlier_or_a_later_time(to, trip):
     assert [event.occurred_at for event in Event.objects.all()] == [utc(to)]
 
 
-def test_a_move_is_told_in_the_trail():
+def test_a_move_is_in_the_schedule_log():
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it", about=("bell", 1))
     duebox.reschedule("it", at=utc("2026-06-05T09:00Z"))
     line = ScheduleLog.objects.get(what="moved")
@@ -660,7 +660,7 @@ def test_a_move_that_was_asked_for_is_told_as_no_loss():
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
     duebox.reschedule("it", at=utc("2026-06-05T09:00Z"))
     duebox.schedule("bell.rung", at=utc("2026-06-06T09:00Z"), key="it")
-    assert [what for what, *_ in trail()] == ["moved", "moved"]
+    assert [what for what, *_ in schedule_log()] == ["moved", "moved"]
 
 
 def test_all_schedules_of_an_entity_are_moved_and_no_others():
@@ -694,7 +694,7 @@ def test_another_zone_does_not_move_an_instant():
     duebox.schedule("bell.rung", at=utc("2026-06-02T09:00Z"), key="it")
     duebox.reschedule("it", zone="Asia/Tokyo")
     assert (the_row().zone, the_row().due_at) == ("Asia/Tokyo", utc("2026-06-02T09:00Z"))
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_a_move_of_zone_into_the_past_fires_at_once(trip):
@@ -711,7 +711,7 @@ def test_a_move_of_zone_into_the_past_fires_not_at_all_where_that_is_asked_for(t
     assert (the_row().status, the_row().due_at) == ("completed", None)
     trip.run(timedelta(days=2))
     assert fired() == []
-    assert [what for what, *_ in trail()] == ["missed"]
+    assert [what for what, *_ in schedule_log()] == ["missed"]
 
 
 def test_a_one_shot_moved_to_an_earlier_local_time_in_another_zone_still_fires(trip):
@@ -737,7 +737,7 @@ def test_a_move_to_the_west_that_brings_a_day_forward_tells_of_no_loss(trip):
     duebox.reschedule("it", zone="America/Los_Angeles")  # where it has not
     trip.run(timedelta(days=2))
     assert fired() == ["2026-06-01T09:00", "2026-06-02T09:00"]
-    assert [what for what, *_ in trail()] == ["moved"]
+    assert [what for what, *_ in schedule_log()] == ["moved"]
 
 
 def test_an_edited_rule_never_fires_what_is_past(trip):
@@ -746,7 +746,7 @@ def test_an_edited_rule_never_fires_what_is_past(trip):
     assert the_row().due_at == utc("2026-06-02T11:00Z")
     trip.run(timedelta(hours=12))
     assert fired() == []
-    assert ("moved", "2026-06-01T16:00", utc("2026-06-01T16:00Z"), utc("2026-06-02T11:00Z")) in trail()
+    assert ("moved", "2026-06-01T16:00", utc("2026-06-01T16:00Z"), utc("2026-06-02T11:00Z")) in schedule_log()
 
 
 def test_an_edited_rule_never_fires_what_is_overdue_either(trip):
@@ -755,7 +755,7 @@ def test_an_edited_rule_never_fires_what_is_overdue_either(trip):
     duebox.reschedule("it", repeat=daily("18:00"))
     trip.run(timedelta(hours=2))
     assert fired() == ["2026-06-03T18:00"]
-    assert [what for what, *_ in trail()] == ["missed", "moved"]
+    assert [what for what, *_ in schedule_log()] == ["missed", "moved"]
 
 
 def test_an_edit_of_policies_alone_fires_nothing_that_is_overdue(trip):
@@ -764,7 +764,7 @@ def test_an_edit_of_policies_alone_fires_nothing_that_is_overdue(trip):
     duebox.reschedule("it", repeat=Timetable(rule=daily("13:00"), zone="UTC", fold="both"))
     trip.run(timedelta(hours=12))
     assert fired() == []
-    assert ("missed", "2026-06-01T13:00", utc("2026-06-01T13:00Z"), None) in trail()
+    assert ("missed", "2026-06-01T13:00", utc("2026-06-01T13:00Z"), None) in schedule_log()
 
 
 def test_a_rule_edited_after_the_firing_of_the_day_fires_that_day_again_only_at_a_later_time(trip):
@@ -835,7 +835,7 @@ def test_a_move_to_where_it_is_changes_nothing():
     before = state()
     assert duebox.reschedule("it", at=utc("2026-06-02T09:00Z")) == 1
     assert state() == before
-    assert trail() == []
+    assert schedule_log() == []
 
 
 def test_what_repeats_by_an_interval_keeps_its_anchor():
@@ -897,7 +897,7 @@ def test_a_cancelled_schedule_does_not_fire(trip):
     trip.run(timedelta(days=9))
     assert fired() == []
     assert (the_row().status, the_row().due_at, str(the_row())) == ("cancelled", None, "it: cancelled")
-    assert trail() == [("cancelled", "2026-06-02T09:00", utc("2026-06-02T09:00Z"), None)]
+    assert schedule_log() == [("cancelled", "2026-06-02T09:00", utc("2026-06-02T09:00Z"), None)]
 
 
 def test_what_is_cancelled_or_over_or_unknown_cannot_be_cancelled(trip):
@@ -942,7 +942,7 @@ def test_what_rests_does_not_fire_and_what_wakes_does_not_make_up_for_it(trip):
     assert fired() == ["2026-06-02T09:00", "2026-06-06T09:00", "2026-06-07T09:00"]
 
 
-def test_rest_and_wake_are_told_in_the_trail(trip):
+def test_pause_and_resume_are_in_the_schedule_log(trip):
     duebox.schedule("bell.rung", repeat=daily("09:00"), zone="UTC", key="it", about=("bell", 1))
     duebox.pause("it")
     trip.by(timedelta(days=3))
@@ -1057,4 +1057,4 @@ def test_quotes_braces_and_letters_of_all_kinds_are_kept():
     duebox.schedule("bell.rung", {"ü": text}, repeat=cron("0 9 * * 1-5"), zone="UTC", key=key)
     assert the_row(key).data == {"ü": text}
     duebox.cancel(key)
-    assert [what for what, *_ in trail(key)] == ["cancelled"]
+    assert [what for what, *_ in schedule_log(key)] == ["cancelled"]

@@ -176,7 +176,7 @@ def test_data_sees_what_due_selected(django_assert_num_queries):
         return rows.select_related("project").annotate(hint=F("project__name"))
 
     sweep = declare(due=due, data=lambda self, task: {"title": task.project.name, "hint": task.hint})
-    # The clock, the keys; two savepoints, and between them: stamp, load, emit, trail.
+    # The clock, the keys; two savepoints, and between them: stamp, load, emit, write the schedule log.
     with django_assert_num_queries(10):
         sweep.run()
     assert titles() == ["boat", "garden", "house"]
@@ -255,7 +255,7 @@ def test_the_window_is_measured_on_the_clock_of_the_database(due_tasks):
 def test_a_run_takes_its_rows_in_batches(due_tasks, django_assert_max_num_queries):
     tasks(1200)
     # The clock and the keys, and three batches of eight queries: two for the transaction, two for the savepoint,
-    # stamp, load, emit, trail.
+    # stamp, load, emit, write the schedule log.
     with django_assert_max_num_queries(26):
         assert due_tasks.run().emitted == 1200
     assert [row.title for row in Task.objects.filter(reminded_at__isnull=True)] == []
@@ -427,10 +427,10 @@ def test_an_ordered_union_is_refused():
         declare(due=due).run()
 
 
-# The trail
+# The schedule log
 
 
-def test_every_event_has_a_line_in_the_trail_with_the_id_of_its_run(due_tasks):
+def test_every_event_has_a_line_in_the_schedule_log_with_the_id_of_its_run(due_tasks):
     tasks(3)
     swept = due_tasks.run()
     lines = ScheduleLog.objects.filter(run=swept.run)

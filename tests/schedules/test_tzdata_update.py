@@ -25,7 +25,7 @@ from duebox.when import CatchUp, Timetable, daily, days, hours, minutes, zones
 from duebox.worker.connections import close_connections
 from duebox.worker.maintenance import start_maintenance
 from tests.app.people import Appointment, Person
-from tests.app.planned import Birthdays, Reminders, declare, fired, live, revisions, statuses, trail, utc
+from tests.app.planned import Birthdays, Reminders, declare, fired, live, revisions, schedule_log, statuses, utc
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
 VANCOUVER = "America/Vancouver"
@@ -127,7 +127,7 @@ def test_what_stays_where_it_is_gets_the_new_mark_without_a_word(written):
     before = due()
     done = rezone("default")
     row = Schedule.objects.get()
-    assert (done.checked, done.moved, row.due_at, trail()) == (1, 0, before, [])
+    assert (done.checked, done.moved, row.due_at, schedule_log()) == (1, 0, before, [])
     assert row.zone_rules == zones.current().fingerprint(VANCOUVER)
     assert row.tz_release == zones.current().release
     assert affected("default") == {}
@@ -139,7 +139,7 @@ def test_a_dry_run_lists_the_moves_and_writes_nothing(written):
     before = list(Schedule.objects.order_by("id").values())
     done = rezone("default", dry_run=True)
     assert list(Schedule.objects.order_by("id").values()) == before
-    assert trail() == []
+    assert schedule_log() == []
     assert (done.zones, done.checked, done.moved) == ({VANCOUVER: 2}, 2, 1)
     assert [(line.source, line.due_before, line.due_after) for line in done.moves] == [("it", BEFORE, AFTER)]
     assert rezone("default").moves == []
@@ -151,7 +151,7 @@ def test_a_second_time_there_is_nothing_left_to_do(written):
     before = revisions()
     again = rezone("default")
     assert (again.zones, again.checked, again.moved) == ({}, 0, 0)
-    assert (revisions(), len(trail())) == (before, 1)
+    assert (revisions(), len(schedule_log())) == (before, 1)
 
 
 def test_many_are_moved_batch_by_batch(written, monkeypatch):
@@ -216,7 +216,7 @@ def test_a_single_one_that_is_missed_is_over(written, trip):
     trip.to(utc("2026-11-15 16:30"))
     assert rezone("default").missed == 1
     assert Schedule.objects.get().status == "completed"
-    assert trail() == [("missed", "")]
+    assert schedule_log() == [("missed", "")]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_reminder_moved_into_the_past_does_not_fire_after_its_anchor(trip, old
     rezone("default")
     trip.run(timedelta(days=1))
     assert fired() == [*fires, ("PT1H", utc("2026-11-15 17:00"))]
-    assert trail() == ([("moved", "-PT15M")] if fires else [("missed", "-PT15M")]) + [("moved", "PT1H")]
+    assert schedule_log() == ([("moved", "-PT15M")] if fires else [("missed", "-PT15M")]) + [("moved", "PT1H")]
 
 
 def test_instants_stay_where_they_are_and_calendar_days_from_them_follow_the_zone(trip, old):

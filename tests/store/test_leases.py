@@ -253,7 +253,7 @@ def test_a_worker_that_renews_its_lease_while_a_rescue_has_just_begun_keeps_it(h
     lease = a_lease()
     expire(lease)
     later = timezone.now() + timedelta(seconds=60)
-    assert halfway("lease_bury", {}, lambda: Worker.objects.update(expires_at=later)) == []
+    assert halfway("lease_remove_expired", {}, lambda: Worker.objects.update(expires_at=later)) == []
     assert Worker.objects.filter(id=lease).exists()
 
 

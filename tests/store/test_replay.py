@@ -17,7 +17,7 @@ from duebox.events.identities import uuid7
 from duebox.exceptions import InvalidReplay
 from duebox.models import Attempt, Delivery, Event, WebhookEndpoint
 from duebox.store import destinations, operations, replay
-from duebox.store.destinations import Sent, disable, fan_out
+from duebox.store.destinations import NewSentTask, disable, fan_out
 from duebox.store.replay import Manner
 from duebox.testing import drain
 from tests.app.outside import Post
@@ -95,11 +95,11 @@ def test_one_event_is_sent_again_under_its_own_id(seen):
 def test_what_a_task_reported_of_the_delivery_before_does_not_count_for_a_new_one(bus):
     fact = duebox.emit("order.paid", {"total": 5})
     drain()
-    destinations.note("default", "to:bus", [Sent(str(fact.id), str(fact.id), "shop.pay")], 60)
-    destinations.end("default", str(fact.id), "shop.pay")
-    assert destinations.look("default", "to:bus", [str(fact.id)])
+    destinations.write_sent_tasks("default", "to:bus", [NewSentTask(str(fact.id), str(fact.id), "shop.pay")], 60)
+    destinations.end_sent_task("default", str(fact.id), "shop.pay")
+    assert destinations.read_sent_tasks("default", "to:bus", [str(fact.id)])
     replay.resend(fact.id, to="to:bus", manner=Manner(by="Ann"))
-    assert not destinations.look("default", "to:bus", [str(fact.id)])
+    assert not destinations.read_sent_tasks("default", "to:bus", [str(fact.id)])
 
 
 def test_an_event_that_is_still_open_is_not_sent_twice(on):
@@ -172,7 +172,7 @@ def test_events_come_in_batches_in_their_order_and_at_a_rate(seen, on, since, mo
     on("order.*", name="shop.late")(lambda event: None)
     monkeypatch.setattr(replay, "BATCH", 3)
     parts = []
-    replay.missing(to="shop.late", since=since, manner=Manner(rate=4, tell=parts.append))
+    replay.missing(to="shop.late", since=since, manner=Manner(rate=4, progress=parts.append))
     assert parts == [3, 3, 1]
     rows = list(Delivery.objects.filter(subscriber="shop.late").order_by("id"))
     assert [row.event_id for row in rows] == [fact.id for fact in facts]

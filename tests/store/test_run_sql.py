@@ -13,8 +13,8 @@ from duebox.testing import drain
 
 
 def test_a_statement_is_loaded_without_its_comments():
-    assert "--" not in statement("outside_claim")
-    assert "FOR UPDATE OF d SKIP LOCKED" in statement("outside_claim")
+    assert "--" not in statement("destination_claim")
+    assert "FOR UPDATE OF d SKIP LOCKED" in statement("destination_claim")
 
 
 def test_a_statement_that_does_not_exist_is_an_error():

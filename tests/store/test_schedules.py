@@ -13,7 +13,7 @@ from duebox.events.fact import FactRow
 from duebox.models import Delivery, Event, Schedule, ScheduleLog
 from duebox.store import leases, schedules
 from duebox.store.deliveries import seconds_to_next
-from duebox.store.schedules import NextStep, Route, ScheduleRow, TrailLine
+from duebox.store.schedules import NextStep, Route, ScheduleLogLine, ScheduleRow
 from duebox.testing import travel
 from duebox.when import daily
 from tests.support import a_lease, analyze, expire
@@ -306,12 +306,12 @@ def test_a_worker_whose_lease_ran_out_fires_but_owns_nothing():
 # Tell
 
 
-def test_the_trail_keeps_every_line_as_it_was_told():
+def test_the_schedule_log_stores_every_line_as_written():
     lines = [
-        TrailLine("moved", "it", "x", "bell", "1", NOON, NOON + HOUR, note='because "of" {this}'),
-        TrailLine("swept", "sweep", run="r1", event_id=ONE),
+        ScheduleLogLine("moved", "it", "x", "bell", "1", NOON, NOON + HOUR, note='because "of" {this}'),
+        ScheduleLogLine("swept", "sweep", run="r1", event_id=ONE),
     ]
-    schedules.tell("default", lines, now=NOON)
+    schedules.write_log("default", lines, now=NOON)
     moved, swept = ScheduleLog.objects.order_by("id")
     assert (moved.what, moved.source, moved.occurrence, moved.at) == ("moved", "it", "x", NOON)
     assert (moved.aggregate_type, moved.aggregate_id, moved.event_id) == ("bell", "1", None)
@@ -322,11 +322,11 @@ def test_the_trail_keeps_every_line_as_it_was_told():
 
 def test_nothing_to_tell_asks_nothing(django_assert_num_queries):
     with django_assert_num_queries(0):
-        schedules.tell("default", [])
+        schedules.write_log("default", [])
 
 
-def test_the_trail_cannot_be_changed():
-    schedules.tell("default", [TrailLine("moved", "it")])
+def test_the_schedule_log_cannot_be_changed():
+    schedules.write_log("default", [ScheduleLogLine("moved", "it")])
     with pytest.raises(Exception, match=r"duebox_schedule_log|append"), transaction.atomic():
         ScheduleLog.objects.update(note="never happened")
 

@@ -12,7 +12,7 @@ from duebox.models import Event, Schedule
 from duebox.testing import drain, travel
 from duebox.worker.maintenance import RECONCILE_KEY, start_maintenance
 from tests.app.people import Appointment, Person
-from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, trail, utc
+from tests.app.planned import SUNDAY, Birthdays, Reminders, declare, live, revisions, schedule_log, utc
 from tests.support import eventually
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forget_plans")]
@@ -49,7 +49,7 @@ def test_workers_that_start_later_change_nothing(birthdays, trip):
     before = revisions()
     trip.by(timedelta(hours=3))
     start_maintenance("default")
-    assert (revisions(), trail()) == (before, [])
+    assert (revisions(), schedule_log()) == (before, [])
 
 
 def test_where_there_is_no_plan_there_is_nothing_to_reconcile(trip):

@@ -67,11 +67,11 @@ def export(command: BaseCommand, options: dict[str, Any]) -> None:
         for line in lines:
             command.stdout.write(line, ending="")
         return
-    with _new_file(options["out"]) as file, progress(command, "exported") as tell:
+    with _new_file(options["out"]) as file, progress(command, "exported") as advance:
         while chunk := list(islice(lines, CHUNK)):
             file.writelines(chunk)
-            if tell:
-                tell(len(chunk))
+            if advance:
+                advance(len(chunk))
 
 
 def _new_file(path: str) -> TextIO:
@@ -140,8 +140,8 @@ def verify(command: BaseCommand, options: dict[str, Any]) -> None:
     """Find every entry that was edited, removed, inserted or reordered."""
     using = options["database"] or conf().DATABASE
     asked = {"organization": options["organization"], "since": instant(options, "since")}
-    with progress(command, "verified", quiet=options["json"]) as tell:
-        verdict = look(using, **asked, receipts=_receipts(options["against"]), progress=tell)
+    with progress(command, "verified", quiet=options["json"]) as advance:
+        verdict = look(using, **asked, receipts=_receipts(options["against"]), progress=advance)
     if options["json"]:
         command.stdout.write(json.dumps(verdict.as_dict()))
     if verdict.flaws:

@@ -79,10 +79,10 @@ def groups(command: BaseCommand, options: Options) -> None:
 def retry(command: BaseCommand, options: Options) -> None:
     """Make deliveries due now: dead, parked, retrying or scheduled ones. Needs ids, a filter, or --all."""
     filters = _chosen(options, f"; without --state, those that are {' or '.join(FAILED)} are meant")
-    with progress(command, "retried", quiet=options["json"]) as tell:
+    with progress(command, "retried", quiet=options["json"]) as advance:
         done = deliveries.retry(
             options["id"], by=operator(), rate=options["rate"], limit=options["limit"], dry_run=options["dry_run"],
-            using=options["database"], progress=tell, **filters,
+            using=options["database"], progress=advance, **filters,
         )  # fmt: skip
     _report(command, options, done, "retried", "due now")
 
@@ -90,10 +90,10 @@ def retry(command: BaseCommand, options: Options) -> None:
 def park(command: BaseCommand, options: Options) -> None:
     """Park deliveries, with a note. No worker claims them; one in an ordered stream blocks those behind it."""
     filters = _chosen(options, "; without --state, dead ones are meant")
-    with progress(command, "parked", quiet=options["json"]) as tell:
+    with progress(command, "parked", quiet=options["json"]) as advance:
         done = deliveries.park(
             options["id"], note=options["note"], by=operator(), limit=options["limit"], dry_run=options["dry_run"],
-            using=options["database"], progress=tell, **filters,
+            using=options["database"], progress=advance, **filters,
         )  # fmt: skip
     _report(command, options, done, "parked", "parked")
 
@@ -101,10 +101,10 @@ def park(command: BaseCommand, options: Options) -> None:
 def discard(command: BaseCommand, options: Options) -> None:
     """Discard deliveries for good. The event and the history stay; a blocked stream continues."""
     filters = _chosen(options, "; without --state, dead ones are meant")
-    with progress(command, "discarded", quiet=options["json"]) as tell:
+    with progress(command, "discarded", quiet=options["json"]) as advance:
         done = deliveries.discard(
             options["id"], reason=options["reason"], by=operator(), limit=options["limit"],
-            dry_run=options["dry_run"], using=options["database"], progress=tell, **filters,
+            dry_run=options["dry_run"], using=options["database"], progress=advance, **filters,
         )  # fmt: skip
     _report(command, options, done, "discarded", "discarded")
 

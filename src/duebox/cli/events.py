@@ -249,7 +249,7 @@ def _with_endpoints(each: Routed, reason: Reason, options: dict[str, Any]) -> Re
     organization = options["organization"] or None
     try:
         using = options["database"] or conf().DATABASE
-        many = destinations.wanting(using, reason.type.removeprefix(PUBLIC), organization)
+        many = destinations.count_endpoints_for(using, reason.type.removeprefix(PUBLIC), organization)
     except (DatabaseError, ImproperlyConfigured, NotReady):
         return reason._replace(why=f"{reason.why}; the number of endpoints is unknown without a database")
     whose = f" of {organization!r}" if organization else ""
@@ -376,10 +376,10 @@ def _add_until(parser: CommandParser, *, required: bool) -> None:
 
 def _verb(replay: Replay, add_options: Callable[[CommandParser], None]) -> Verb:
     def run(command: BaseCommand, options: Options) -> None:
-        with progress(command, replay.__name__, quiet=options["json"]) as tell:
+        with progress(command, replay.__name__, quiet=options["json"]) as advance:
             manner = Manner(
                 by=operator(), rate=options.get("rate"), dry_run=options["dry_run"],
-                using=options["database"] or conf().DATABASE, tell=tell,
+                using=options["database"] or conf().DATABASE, progress=advance,
             )  # fmt: skip
             done = replay(options, manner)
         _report(command, options, done, replay)

@@ -89,14 +89,14 @@ def progress(
         return
     done, rows, begun = 0, total() if total else 0, time.monotonic()
 
-    def tell(count: int) -> None:
+    def advance(count: int) -> None:
         nonlocal done
         done += count
         shown = _bar(done, rows, time.monotonic() - begun) if total else f"{done} rows"
         _overwrite(command, f"{what}: {shown}")
 
     try:
-        yield tell
+        yield advance
     finally:
         _overwrite(command, "")
 

@@ -24,7 +24,7 @@ from duebox.schedules.sweep_run import DATABASE_ERRORS
 from duebox.schedules.sweeps import Sweep, by_name
 from duebox.schedules.tzdata_update import Rezoned, rezone
 from duebox.store import schedules
-from duebox.store.schedules import TrailLine
+from duebox.store.schedules import ScheduleLogLine
 from duebox.when import local_time, zones
 
 SHOWN_MOVES = 20
@@ -34,8 +34,8 @@ def follow_tzdata(command: BaseCommand, options: dict[str, Any], using: str) -> 
     """Rezone, and print what moved."""
     if options["name"]:
         raise CommandError(f"--tzdata applies to all schedules; leave out {' '.join(options['name'])}.")
-    with progress(command, "zone database", quiet=options["json"]) as tell:
-        done = rezone(using, dry_run=options["dry_run"], progress=tell)
+    with progress(command, "zone database", quiet=options["json"]) as advance:
+        done = rezone(using, dry_run=options["dry_run"], progress=advance)
     if options["json"]:
         report = {"source": zones.current().source, "dry_run": options["dry_run"], "moves": _moves(done.moves, using)}
         command.stdout.write(json.dumps({**asdict(done), **report}))
@@ -56,7 +56,7 @@ def _zones_in_words(done: Rezoned) -> list[str]:
     return [f"{database} has other rules than before:", *aligned(("zone", "schedules"), rows), counts]
 
 
-def _moves(lines: Sequence[TrailLine], using: str) -> list[dict[str, Any]]:
+def _moves(lines: Sequence[ScheduleLogLine], using: str) -> list[dict[str, Any]]:
     """Old and new local times by the new rules, in which the old instant has another local time."""
     rows = schedules.rows(using).filter(key__in=[line.source for line in lines])
     zone_of = dict(rows.values_list("key", "zone"))
@@ -75,7 +75,7 @@ def _moves(lines: Sequence[TrailLine], using: str) -> list[dict[str, Any]]:
     ]
 
 
-def _moves_in_words(lines: Sequence[TrailLine], using: str) -> list[str]:
+def _moves_in_words(lines: Sequence[ScheduleLogLine], using: str) -> list[str]:
     rows = [
         (move["what"], move["key"], move["zone"], _pair(move["old_local"], move["new_local"]),
          _pair(move["old"], move["new"]))
@@ -140,8 +140,8 @@ def _reconcile(command: BaseCommand, options: dict[str, Any], using: str) -> Non
     done, dry_run = {}, options["dry_run"]
     for each in _chosen(options["name"]):
         rows = each.queryset().using(using)
-        with progress(command, each.name, quiet=options["json"], total=rows.count) as tell:
-            done[each.name] = type(each).reconcile(using=using, dry_run=dry_run, progress=tell)
+        with progress(command, each.name, quiet=options["json"], total=rows.count) as advance:
+            done[each.name] = type(each).reconcile(using=using, dry_run=dry_run, progress=advance)
         if options["json"]:
             command.stdout.write(json.dumps({"plan": each.name, **asdict(done[each.name]), "dry_run": dry_run}))
     if not options["json"]:

@@ -27,8 +27,8 @@ def add_prune_options(parser: CommandParser) -> None:
 def prune(command: BaseCommand, options: dict[str, Any]) -> None:
     """Remove events, dead letters, schedules and other rows that are older than the RETENTION settings."""
     using, dry_run = options["database"] or conf().DATABASE, options["dry_run"]
-    with progress(command, "removed", quiet=options["json"] or dry_run, total=lambda: _old(using)) as tell:
-        done = remove_old(using, dry_run=dry_run, tell=tell)
+    with progress(command, "removed", quiet=options["json"] or dry_run, total=lambda: _old(using)) as advance:
+        done = remove_old(using, dry_run=dry_run, progress=advance)
     left = remaining(using)
     if options["json"]:
         for each in done:
@@ -42,7 +42,7 @@ def prune(command: BaseCommand, options: dict[str, Any]) -> None:
 def _old(using: str) -> int:
     """How many rows there are to look at."""
     counts: list[int] = []
-    remove_old(using, dry_run=True, tell=counts.append)
+    remove_old(using, dry_run=True, progress=counts.append)
     return sum(counts)
 
 

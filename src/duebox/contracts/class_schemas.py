@@ -181,7 +181,6 @@ def _refuse_two_names(model: Any) -> None:
         if written not in known:
             raise InvalidContract(
                 f"{model.__name__}.{name} is written as {written!r} and read as {read!r}, so the event could not be "
-                f""
                 f"read; give it one name for both, as in Field(alias={written!r})."
             )
 
@@ -220,7 +219,6 @@ def add_annotated(schema: Any, hint: Any, place: str) -> None:
         if len(places) != len(inner):
             raise InvalidContract(
                 f"{place} is annotated with {hint!r}, and the JSON Schema keywords inside of it do not fit into its "
-                f""
                 "schema; put them around the whole annotation, as in Annotated[..., PII]."
             )
         for part, each in zip(places, inner, strict=True):

@@ -90,7 +90,6 @@ def _fields(schema: Mapping[str, Any], annotations: Annotations, kind: EventType
         if not is_attribute(name):
             raise InvalidContract(
                 f"{kind.name} v{kind.version} has a field {name!r}, which cannot be the name of an attribute; "
-                f""
                 "keep the file, which declares the type by itself."
             )
         yield f"    {name}: {_field(as_schema(part), name in schema.get('required', ()), annotations)}"

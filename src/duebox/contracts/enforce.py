@@ -95,7 +95,6 @@ def _refuse_undeclared(name: str, version: int | None, known: Mapping[int, Event
     if name.startswith("public."):
         raise InvalidEvent(
             f"{name!r} is a public event; Duebox creates it when {name.removeprefix('public.')!r} is emitted, "
-            f""
             "if that type is declared with public={...}."
         )
     if known:

@@ -105,7 +105,6 @@ class _PublicSchema:
         if reference in above:
             raise InvalidContract(
                 f"The public field {place!r} refers to {reference!r}, which contains itself; name the parts of it that "
-                f""
                 "are public, or leave it out of public."
             )
         found = self.of_part(resolved(reference, self.root), tree, place, (*above, reference))
@@ -147,7 +146,6 @@ def _published(schema: Mapping[str, Any], keywords: _Keywords, place: str) -> Sc
             beside, rest = ("", "the field out of public") if place else (" beside its properties", "public out")
             raise InvalidContract(
                 f"{uses} {word!r}{beside}, which could publish private data; leave {word!r} out and use "
-                f""
                 f"plain types and properties, or leave {rest}."
             )
     return {word: value for word, value in schema.items() if word in keywords.published | _ALWAYS_PUBLISHED}
@@ -156,7 +154,6 @@ def _published(schema: Mapping[str, Any], keywords: _Keywords, place: str) -> Sc
 def _unclear(place: str) -> InvalidContract:
     return InvalidContract(
         f"The public field {place!r} has no exact type, so it could publish private data; give "
-        f""
         "it a plain type, a list or mapping of one, or the type object with declared properties."
     )
 

@@ -110,7 +110,6 @@ def hints_of(shape: type) -> dict[str, Any]:
     except TypeError as error:
         raise InvalidContract(
             f"The annotations of {shape.__qualname__} cannot be read ({error}); where a field may be None and has "
-            f""
             "JSON Schema keywords, put these around the union, as in Annotated[str | None, {...}]."
         ) from error
 

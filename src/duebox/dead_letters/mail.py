@@ -24,7 +24,7 @@ EVERY_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Postman(Subscriber):
+class DeadLetterMailer(Subscriber):
     """Always registered, so that deliveries from before it was switched off are still processed."""
 
     def receives(self, event_type: str) -> bool:
@@ -69,5 +69,6 @@ def _option(subscriber: str) -> str:
     return f"--destination {address.plain}" if address.kind == "destination" else f"--handler {subscriber}"
 
 
-# alone=True: if another handler in the same transaction failed, the mail would be sent twice.
-add(Postman(name=NAME, pattern=EVENT, handler=send, alone=True))
+def register() -> None:
+    # alone=True: if another handler in the same transaction failed, the mail would be sent twice.
+    add(DeadLetterMailer(name=NAME, pattern=EVENT, handler=send, alone=True))

@@ -74,7 +74,7 @@ def is_wanted() -> bool:
         return False
 
 
-def to_tell(ended: Iterable[Ended]) -> list[Ended]:
+def to_report(ended: Iterable[Ended]) -> list[Ended]:
     """The dead letters of a batch for which an event is emitted."""
     dead = [end for end in ended if isinstance(end.outcome, Dead) and _is_of_the_project(end.claim.fact.type)]
     return dead if dead and is_wanted() else []
@@ -106,10 +106,10 @@ def report_crashing(using: str, crashing: Sequence[CrashingDelivery]) -> None:
         for each in crashing
         if (event := events.get(UUID(each.event_id))) is not None and _is_of_the_project(event.type)
     ]  # fmt: skip
-    tell(using, deaths)
+    report(using, deaths)
 
 
-def tell(using: str, deaths: Sequence[Death]) -> None:
+def report(using: str, deaths: Sequence[Death]) -> None:
     """Emit in the transaction that settles the deliveries. If the database fails, both are tried again; any other error
     must not prevent a delivery from being settled."""
     if not deaths:

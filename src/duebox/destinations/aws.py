@@ -352,7 +352,7 @@ class SQSFifo(SQS):
     fifo = True
     keeps_order = True
     forgets_repeats = True
-    terms = DestinationPolicy(ordered=True)
+    policy = DestinationPolicy(ordered=True)
 
     def _grouped(self, entry: Entry, row: FactRow) -> Entry:
         group = as_group(ordering_key(row) or row.id)

@@ -143,7 +143,7 @@ class Destination:
     """Whether the destination preserves the order of events, so that ORDERED makes sense."""
     forgets_repeats = False
     """Whether the destination drops duplicates by the id of the event."""
-    terms = DestinationPolicy()
+    policy = DestinationPolicy()
     """The default policy."""
     match = ""
     """The events that it receives if no route names it."""

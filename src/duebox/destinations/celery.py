@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
-from django.apps import AppConfig
-from django.core.checks import CheckMessage, Warning, register
 from django.utils.module_loading import import_string
 
 from duebox.destinations.base import Destination, Problem, Result
 from duebox.destinations.celery_broker import Broker, Message
 from duebox.destinations.envelope import envelope, headers
 from duebox.destinations.options import Name, driver, positive
-from duebox.destinations.registry import subscriptions
 from duebox.events.address import Address
 from duebox.events.fact import Fact
 from duebox.events.outcomes import Delivered, Snooze
-from duebox.exceptions import DueboxError, InvalidDestination, Refused, TooLarge, Undelivered, did_you_mean
+from duebox.exceptions import InvalidDestination, Refused, TooLarge, Undelivered
 from duebox.store import destinations
-from duebox.store.destinations import HandedOver, Sent
+from duebox.store.destinations import NewSentTask, SentTaskState
 
 __all__ = ["CeleryTask"]
 
@@ -80,7 +77,7 @@ class CeleryTask(Destination):
     def deliver(self, batch: Sequence[Fact]) -> Sequence[Result]:
         if self._app.conf.task_always_eager:
             return [self._run(fact) for fact in batch]
-        return self._deliver_and_wait(batch) if self._waits else self._hand_over(batch)
+        return self._deliver_and_wait(batch) if self._waits else self._send(batch)
 
     def check(self) -> list[Problem]:
         if self._waits and self._finish_within < FIRST_LOOK_SECONDS:
@@ -107,7 +104,7 @@ class CeleryTask(Destination):
     def close(self) -> None:
         self.broker.close()
 
-    def _hand_over(self, batch: Sequence[Fact]) -> list[Result]:
+    def _send(self, batch: Sequence[Fact]) -> list[Result]:
         results: list[Result] = [None] * len(batch)
         messages: dict[int, Message] = {}
         # `using` may be set after the destination was created.
@@ -151,14 +148,14 @@ class CeleryTask(Destination):
     def _deliver_and_wait(self, batch: Sequence[Fact]) -> list[Result]:
         """Look up the tasks that were sent, and send the others. No thread waits for a task."""
         self._prune()
-        known = destinations.look(self.using, self._subscriber, [fact.row.id for fact in batch])
+        known = destinations.read_sent_tasks(self.using, self._subscriber, [fact.row.id for fact in batch])
         found: dict[str, Result] = {id: result for id, each in known.items() if (result := self._known_result(each))}
         to_send = [fact for fact in batch if fact.row.id not in found]
         if to_send:
-            found |= dict(zip((fact.row.id for fact in to_send), self._send_and_note(to_send), strict=True))
+            found |= dict(zip((fact.row.id for fact in to_send), self._send_and_record(to_send), strict=True))
         return [found[fact.row.id] for fact in batch]
 
-    def _known_result(self, known: HandedOver) -> Result:
+    def _known_result(self, known: SentTaskState) -> Result:
         """None if it has to be sent again."""
         if known.error:
             return Refused(known.error) if known.permanent else Undelivered(known.error)
@@ -171,22 +168,22 @@ class CeleryTask(Destination):
             return Snooze(timedelta(seconds=min(known.seconds_left, max(FIRST_LOOK_SECONDS, elapsed))))
         return None
 
-    def _send_and_note(self, facts: list[Fact]) -> list[Result]:
-        sent = [Sent(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
-        destinations.note(self.using, self._subscriber, sent, self._finish_within)
+    def _send_and_record(self, facts: list[Fact]) -> list[Result]:
+        sent = [NewSentTask(fact.row.id, self._task_id.of(fact), self._task.of(fact)) for fact in facts]
+        destinations.write_sent_tasks(self.using, self._subscriber, sent, self._finish_within)
         try:
-            results = self._hand_over(facts)
+            results = self._send(facts)
         except Exception as error:
             results = [error] * len(facts)
         if failed := [each.event for each, result in zip(sent, results, strict=True) if result is not None]:
-            destinations.forget(self.using, self._subscriber, failed)
+            destinations.delete_sent_tasks(self.using, self._subscriber, failed)
         look = Snooze(timedelta(seconds=min(FIRST_LOOK_SECONDS, self._finish_within)))
         return [look if result is None else result for result in results]
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             self._pruned_at = time.monotonic()
-            destinations.prune_handovers(self.using, self._subscriber)
+            destinations.prune_sent_tasks(self.using, self._subscriber)
 
     @property
     def _subscriber(self) -> str:
@@ -232,43 +229,3 @@ def _own_app(celery: Any) -> Any:
 
 def _is_unconfigured(app: Any) -> bool:
     return bool(app.main == "default" and not app.set_as_current)
-
-
-@register("duebox")
-def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Warnings about options that may be intended, but often are not."""
-    found: list[CheckMessage] = []
-    for alias, each in subscriptions().items():
-        try:
-            destination = each.destination()
-        except DueboxError:  # another check reports it
-            continue
-        if isinstance(destination, CeleryTask):
-            where = f"DUEBOX['DESTINATIONS'][{alias!r}]"
-            found += [*_unknown_task(where, destination), *untested_broker(where, destination.broker)]
-    return found
-
-
-def _unknown_task(where: str, destination: CeleryTask) -> Iterator[CheckMessage]:
-    """Celery's worker drops unknown tasks; with settle="accepted" the event counts as delivered by then."""
-    if not (name := destination.unknown_task()):
-        return
-    near = did_you_mean(name, destination._app.tasks, capital=True)
-    correct = f"{near} If not, correct" if near else "Correct"
-    hint = (
-        f"{correct} the name, or import the module of the task where the app is created. If workers of another project "
-        f""
-        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
-    )
-    yield Warning(f"{where}: the Celery app has no task {name!r}.", hint=hint, id="duebox.W017")
-
-
-def untested_broker(where: str, broker: Broker) -> Iterator[CheckMessage]:
-    if name := broker.untested():
-        yield Warning(
-            f"{where}: Duebox is not tested with {name} as Celery's broker, and does not limit how long it waits for "
-            "it.",
-            hint=f"Use {', '.join(BROKERS)}, or set time limits in broker_transport_options and add "
-            "duebox.W031 to SILENCED_SYSTEM_CHECKS.",
-            id="duebox.W031",
-        )

@@ -15,7 +15,7 @@ from duebox.conf import conf
 from duebox.conf import mistakes as settings_mistakes
 from duebox.contracts import event_types
 from duebox.deliveries import orphaned
-from duebox.destinations.celery import untested_broker
+from duebox.destinations.celery import BROKERS, CeleryTask
 from duebox.destinations.celery_broker import Broker
 from duebox.destinations.registry import backend, mistakes, subscriptions
 from duebox.destinations.routes import OR, Route, read_route
@@ -29,12 +29,10 @@ _OPEN = ("$ref", "if", "allOf", "anyOf", "oneOf", "dependentSchemas", "patternPr
 """Keywords of a schema that may allow fields that are declared elsewhere."""
 
 
-@register("duebox")
 def check_destinations(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     return [Error(message, hint=hint, id="duebox.E009") for message, hint in mistakes()]
 
 
-@register("duebox")
 def check_that_destinations_can_be_made(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for alias, each in subscriptions().items():
@@ -47,7 +45,6 @@ def check_that_destinations_can_be_made(app_configs: Sequence[AppConfig] | None,
     return found
 
 
-@register("duebox")
 def check_that_routes_lead_somewhere(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Without this check a typing mistake in a route is silent: it just never matches."""
     declared = {each.name for each in event_types.declared()}
@@ -111,7 +108,6 @@ def _looked_at(pattern: Mapping[str, Any], *, inside: bool = False) -> Iterator[
             yield from _looked_at({name.removeprefix("data."): value}, inside=True)
 
 
-@register("duebox")
 def check_that_destinations_are_led_to(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """A destination without a route never receives anything."""
     named = {alias for route in _routes() for alias in route.to}
@@ -127,7 +123,6 @@ def check_that_destinations_are_led_to(app_configs: Sequence[AppConfig] | None, 
     ]
 
 
-@register(Tags.database, "duebox")
 def check_that_nothing_waits_for_nobody(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -145,7 +140,6 @@ def check_that_nothing_waits_for_nobody(
     ]
 
 
-@register("duebox")
 def check_that_celery_can_be_asked(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     settings = conf()
     if settings.MODE != "celery" or any("CELERY" in message for message, _ in settings_mistakes()):
@@ -162,6 +156,44 @@ def check_that_celery_can_be_asked(app_configs: Sequence[AppConfig] | None, **kw
     return [*untested_broker(where, broker)]
 
 
+def check_celery_tasks_and_brokers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Warnings about options that may be intended, but often are not."""
+    found: list[CheckMessage] = []
+    for alias, each in subscriptions().items():
+        try:
+            destination = each.destination()
+        except DueboxError:  # another check reports it
+            continue
+        if isinstance(destination, CeleryTask):
+            where = f"DUEBOX['DESTINATIONS'][{alias!r}]"
+            found += [*_unknown_task(where, destination), *untested_broker(where, destination.broker)]
+    return found
+
+
+def _unknown_task(where: str, destination: CeleryTask) -> Iterator[CheckMessage]:
+    """Celery's worker drops unknown tasks; with settle="accepted" the event counts as delivered by then."""
+    if not (name := destination.unknown_task()):
+        return
+    near = did_you_mean(name, destination._app.tasks, capital=True)
+    correct = f"{near} If not, correct" if near else "Correct"
+    hint = (
+        f"{correct} the name, or import the module of the task where the app is created. If workers of another project "
+        "run it, add duebox.W017 to SILENCED_SYSTEM_CHECKS."
+    )
+    yield Warning(f"{where}: the Celery app has no task {name!r}.", hint=hint, id="duebox.W017")
+
+
+def untested_broker(where: str, broker: Broker) -> Iterator[CheckMessage]:
+    if name := broker.untested():
+        yield Warning(
+            f"{where}: Duebox is not tested with {name} as Celery's broker, and does not limit how long it waits for "
+            "it.",
+            hint=f"Use {', '.join(BROKERS)}, or set time limits in broker_transport_options and add "
+            "duebox.W031 to SILENCED_SYSTEM_CHECKS.",
+            id="duebox.W031",
+        )
+
+
 def _routes() -> list[Route]:
     """None if they are invalid, which another check reports."""
     settings = conf()
@@ -172,7 +204,6 @@ SHOWN = 5
 _NEEDED = ("secret", "previous_secret", "previous_until", "headers")
 
 
-@register(Tags.database, "duebox")
 def check_that_endpoints_can_be_read(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -219,3 +250,17 @@ def _unreadable(rows: list[WebhookEndpoint]) -> Iterator[str]:
         older = row.previous_secret if row.previous_until and row.previous_until > now else ""
         if not all(map(readable, (row.secret, older, row.headers))):
             yield str(row.pk)
+
+
+def register_checks() -> None:
+    for check in (
+        check_destinations,
+        check_that_destinations_can_be_made,
+        check_that_routes_lead_somewhere,
+        check_that_destinations_are_led_to,
+        check_that_celery_can_be_asked,
+        check_celery_tasks_and_brokers,
+    ):
+        register(check, "duebox")
+    for check in (check_that_nothing_waits_for_nobody, check_that_endpoints_can_be_read):
+        register(check, Tags.database, "duebox")

@@ -50,9 +50,9 @@ def states_of(using: str) -> Callable[[WebhookEndpoint], State]:
     if served is None:
         return lambda row: State()
     rows = DestinationState.objects.using(using).filter(Q(name=served.name) | Q(name__startswith=f"{served.name}/"))
-    gates = {gate.name: gate for gate in rows}
-    whole, days = gates.get(served.name, DestinationState()), _days(served)
-    return lambda row: _state(row, gates.get(f"{served.name}/{row.pk}", DestinationState()), whole, days)
+    states = {state.name: state for state in rows}
+    whole, days = states.get(served.name, DestinationState()), _days(served)
+    return lambda row: _state(row, states.get(f"{served.name}/{row.pk}", DestinationState()), whole, days)
 
 
 def _state(row: WebhookEndpoint, own: DestinationState, whole: DestinationState, days: float) -> State:
@@ -65,10 +65,10 @@ def _state(row: WebhookEndpoint, own: DestinationState, whole: DestinationState,
     )  # fmt: skip
 
 
-def _fails(gate: DestinationState) -> bool:
+def _fails(state: DestinationState) -> bool:
     """Whether it is failing. If it only waits, because it asked to or because of a problem of the project, the wait
     began after its last failure."""
-    return bool(gate.failing_since and gate.failed_at and gate.failing_since <= gate.failed_at)
+    return bool(state.failing_since and state.failed_at and state.failing_since <= state.failed_at)
 
 
 def _days(served: Subscription) -> float:

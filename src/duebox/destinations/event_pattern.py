@@ -184,7 +184,7 @@ MOST = 3
 Alternatives = Sequence[Sequence[Condition]]
 
 
-def tell(alternatives: Alternatives, event: Any) -> str:
+def explain_match(alternatives: Alternatives, event: Any) -> str:
     for conditions in alternatives:
         if hold_together(conditions, event):
             return "; ".join(_what_fits(condition, event) for condition in shallow_first(conditions))
@@ -244,7 +244,7 @@ class Pattern:
 
     def why(self, event: Event) -> str:
         """One line: what made the event match, or the first thing that did not. It quotes values of the event."""
-        return tell(self._alternatives, event)
+        return explain_match(self._alternatives, event)
 
     def __repr__(self) -> str:
         return f"compile({self.source!r})"

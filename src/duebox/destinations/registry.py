@@ -55,7 +55,7 @@ class Subscription(Routed):
     """Created from the settings alone: a process that only emits needs no driver, and opens no connection."""
 
     entry: Mapping[str, Any] = field(repr=False)
-    terms: DestinationPolicy
+    policy: DestinationPolicy
     made: dict[str, Destination] = field(default_factory=dict, repr=False, compare=False)
 
     def destination(self, using: str | None = None) -> Destination:
@@ -88,14 +88,14 @@ def read_entry(alias: str, entry: Any, routes: tuple[Route, ...]) -> list[Routed
     for route in mine:
         _refuse_in_vain(route, kind)
     picky = any(route.pattern is not None for route in mine)
-    terms = read_policy(entry, kind.terms)
-    if terms.ordered and not kind.keeps_order:
+    policy = read_policy(entry, kind.policy)
+    if policy.ordered and not kind.keeps_order:
         raise InvalidDestination(f"ORDERED is set, but {kind.__name__} does not preserve the order; leave it out.")
     whole = Subscription(
         name=str(Address.of_destination(alias)), pattern="*", handler=lambda fact: _deliver_one(whole, fact),
         atomic=False,
-        ordered=terms.ordered, on_dead=terms.on_dead, retry=terms.retry, picky=picky,
-        alias=alias, entry=entry, terms=terms, routes=() if kind.expands else mine,
+        ordered=policy.ordered, on_dead=policy.on_dead, retry=policy.retry, picky=picky,
+        alias=alias, entry=entry, policy=policy, routes=() if kind.expands else mine,
     )  # fmt: skip
     if not kind.expands:
         return [whole]
@@ -252,7 +252,6 @@ def _twice(entries: Mapping[str, Any]) -> Iterator[Problem]:
         if before != alias:
             yield (
                 f"DUEBOX['DESTINATIONS'][{alias!r}]: {before!r} is a {family.__name__} too, and only one "
-                f""
                 "is allowed; each would send everything.",
                 "Put the options of both into one of them, and remove the other.",
             )

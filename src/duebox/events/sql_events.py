@@ -78,15 +78,16 @@ def refuse_invalid(row: FactRow, settings: Settings) -> None:
         raise Permanent(f"{type(error).__name__}: {error}") from None
 
 
-add(
-    Router(
-        name=NAME,
-        pattern="*",
-        handler=route,
-        together=route_all,
-        as_stored=True,
-        ordered=True,
-        on_dead="skip",
-        retry=Retry(limit=12, first=5.0, cap=3600.0),
+def register() -> None:
+    add(
+        Router(
+            name=NAME,
+            pattern="*",
+            handler=route,
+            together=route_all,
+            as_stored=True,
+            ordered=True,
+            on_dead="skip",
+            retry=Retry(limit=12, first=5.0, cap=3600.0),
+        )
     )
-)

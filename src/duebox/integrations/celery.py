@@ -1,7 +1,8 @@
 """Duebox in Celery workers: tasks that deliver, and reports of the results of tasks with settle="finished".
 
-`duebox.deliver`    sent after a commit if DUEBOX['MODE'] is "celery" `duebox.sweep`      sent by beat: the same, for
-schedules, retries, and deliveries of lost workers `duebox.prune`      sent by beat: deletes the oldest audit entries
+- `duebox.deliver` is sent after a commit if DUEBOX['MODE'] is "celery".
+- `duebox.sweep` is sent by beat, and does the same for schedules, retries and deliveries of lost workers.
+- `duebox.prune` is sent by beat, and deletes the oldest audit entries.
 
 If a report is lost, with the process or with the connection to the database, the task is sent again after
 `finish_within`, with the same id.
@@ -32,7 +33,7 @@ from duebox.store import destinations
 from duebox.worker.drain import deliver_here
 from duebox.worker.supervisor import deliver_in_time
 
-__all__ = ["deliver", "prune", "sweep"]
+__all__ = ["deliver", "prune", "register", "sweep"]
 
 logger = logging.getLogger("duebox.worker")
 
@@ -41,7 +42,10 @@ _received: WeakValueDictionary[str, Any] = WeakValueDictionary()
 """The requests of this worker that must report, by the id of the task, for as long as Celery has them."""
 
 
-def connect() -> None:
+def register() -> None:
+    """Connect the receivers that report how tasks end, and store the app for other threads. The tasks themselves are
+    registered when this module is imported, as Celery requires."""
+    remember_app()
     for signal, receiver in (
         (signals.task_received, received),
         (signals.task_postrun, ended),
@@ -64,9 +68,9 @@ def ended(*, sender: Any, task_id: str, state: str | None, retval: Any = None, *
     if using is None:
         return
     if state in ("SUCCESS", "IGNORED"):
-        _report(using, lambda: destinations.end(using, task_id, sender.name))
+        _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name))
     elif state == "REJECTED" and not getattr(retval, "requeue", False):
-        _report(using, lambda: destinations.end(using, task_id, sender.name, error="The task rejected it."))
+        _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name, error="The task rejected it."))
 
 
 def failed(*, sender: Any, task_id: str, exception: Any, einfo: Any = None, **more: Any) -> None:
@@ -78,13 +82,13 @@ def failed(*, sender: Any, task_id: str, exception: Any, einfo: Any = None, **mo
     error = f"{getattr(einfo, 'traceback', None) or ''}\n{type(exception).__name__}: {exception}".strip()
     permanent = isinstance(exception, Permanent)
     text = error[-_NOTE_LIMIT:].replace("\x00", "")
-    _report(using, lambda: destinations.end(using, task_id, sender.name, error=text, permanent=permanent))
+    _report(using, lambda: destinations.end_sent_task(using, task_id, sender.name, error=text, permanent=permanent))
 
 
 def tries_again(*, sender: Any, request: Any, reason: Any, **more: Any) -> None:
     using = _reports_to(request)
     if using is not None:
-        _report(using, lambda: destinations.extend(using, request.id, sender.name, _seconds_until(reason)))
+        _report(using, lambda: destinations.extend_sent_task(using, request.id, sender.name, _seconds_until(reason)))
 
 
 def revoked(*, sender: Any, request: Any, **more: Any) -> None:
@@ -92,14 +96,14 @@ def revoked(*, sender: Any, request: Any, **more: Any) -> None:
     using = _reports_to(request)
     error = "The task was revoked, or expired before it began."
     if using is not None:
-        _report(using, lambda: destinations.end(using, request.id, sender.name, error=error, permanent=True))
+        _report(using, lambda: destinations.end_sent_task(using, request.id, sender.name, error=error, permanent=True))
 
 
 def unknown(*, message: Any, name: str | None, id: str | None, **more: Any) -> None:
     using = _database(message.headers or {})
     error = f"A Celery worker has no task {name!r}; deploy it there, or route the task to a worker that has it."
     if using is not None:
-        _report(using, lambda: destinations.end(using, id or "", name or "", error=error))
+        _report(using, lambda: destinations.end_sent_task(using, id or "", name or "", error=error))
 
 
 def _reports_to(request: Any) -> str | None:
@@ -153,7 +157,7 @@ def prune(database: str | None = None) -> None:
     """Delete audit entries that are older than AUDIT_YEARS, and records of tasks that have ended."""
     using = database or conf().DATABASE
     for each in subscriptions().values():
-        destinations.prune_handovers(using, each.name)
+        destinations.prune_sent_tasks(using, each.name)
     pruned = let_go(using, actor=Actor("system", "duebox.prune"))
     if pruned.flaw:
         logger.error("audit entries not pruned, something is wrong: %s", pruned.flaw)
@@ -185,7 +189,3 @@ def _times(task: Any) -> tuple[float, float]:
     limit = WITHIN_LIMIT * min((float(each) for each in (soft, hard) if each), default=math.inf)
     seconds = min(RUN_SECONDS, limit / 2)
     return seconds, limit - seconds
-
-
-connect()
-remember_app()

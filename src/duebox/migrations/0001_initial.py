@@ -564,7 +564,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Handover",
+            name="SentTask",
             fields=[
                 (
                     "pk",
@@ -576,16 +576,16 @@ class Migration(migrations.Migration):
                 ("event_id", models.UUIDField()),
                 ("task_id", models.TextField()),
                 ("task", models.TextField()),
-                ("handed_at", models.DateTimeField()),
+                ("sent_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
                 ("ended_at", models.DateTimeField(null=True)),
                 ("error", models.TextField(db_default="")),
                 ("permanent", models.BooleanField(db_default=False)),
-                ("told", models.BooleanField(db_default=False)),
+                ("failure_settled", models.BooleanField(db_default=False)),
             ],
             options={
-                "db_table": "duebox_handover",
-                "indexes": [models.Index(fields=["task_id"], name="duebox_handover_of_task")],
+                "db_table": "duebox_sent_task",
+                "indexes": [models.Index(fields=["task_id"], name="duebox_sent_task_of_task")],
             },
         ),
         migrations.CreateModel(

@@ -28,7 +28,7 @@ from duebox.models.audit import (
     StoredAuditEntry,
 )
 from duebox.models.delivery import DeadLetter, Delivery, TaskRun, Worker
-from duebox.models.destination import DeadMail, DestinationState, Handover, WebhookEndpoint, WebhookReceipt
+from duebox.models.destination import DeadMail, DestinationState, SentTask, WebhookEndpoint, WebhookReceipt
 from duebox.models.event import Attempt, Event
 from duebox.models.rollup import Rollup
 from duebox.models.schedule import RowChange, Schedule, ScheduleLog
@@ -48,11 +48,11 @@ __all__ = [
     "Delivery",
     "DestinationState",
     "Event",
-    "Handover",
     "Rollup",
     "RowChange",
     "Schedule",
     "ScheduleLog",
+    "SentTask",
     "StoredAuditEntry",
     "TaskRun",
     "WebhookEndpoint",

@@ -1,4 +1,4 @@
-"""Shared state of destinations, Celery handovers, dead letter mails, webhook endpoints and receipts."""
+"""Shared state of destinations, Celery tasks that were sent, dead letter mails, webhook endpoints and receipts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DestinationState(models.Model):
         return f"{self.name}: {'paused' if self.paused_at else 'open' if self.open_until else 'closed'}"
 
 
-class Handover(models.Model):
+class SentTask(models.Model):
     """A delivery whose event was sent to a task of another system, until that task reports its result."""
 
     pk = models.CompositePrimaryKey("subscriber", "event_id")
@@ -49,16 +49,16 @@ class Handover(models.Model):
     event_id = models.UUIDField()
     task_id = models.TextField()
     task = models.TextField()
-    handed_at = models.DateTimeField()
+    sent_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     error = models.TextField(db_default="")
     permanent = models.BooleanField(db_default=False)
-    told = models.BooleanField(db_default=False)
+    failure_settled = models.BooleanField(db_default=False)
 
     class Meta:
-        db_table = "duebox_handover"
-        indexes = [models.Index(fields=["task_id"], name="duebox_handover_of_task")]
+        db_table = "duebox_sent_task"
+        indexes = [models.Index(fields=["task_id"], name="duebox_sent_task_of_task")]
 
     def __str__(self) -> str:
         return f"{self.event_id} to {self.subscriber}, task {self.task_id}"

@@ -21,8 +21,8 @@ from duebox.models.audit import name_of
 from duebox.observe.find import Target, find
 from duebox.observe.lines import (
     Line,
+    blocking_state,
     clock,
-    gate,
     late,
     line,
     local,
@@ -199,7 +199,7 @@ def event_outlook(row: Delivery, records: Records) -> Iterator[Line]:
 
 
 def _standing(row: Delivery, zone: str, records: Records) -> tuple[datetime, str, str]:
-    state, held, now = _state(row), gate(row.subscriber, records), records.now
+    state, held, now = _state(row), blocking_state(row.subscriber, records), records.now
     if state in ("dead", "parked"):
         word = "a dead letter" if state == "dead" else "parked"
         since = f" since {local(row.died_at, zone)}" if row.died_at else ""
@@ -465,7 +465,7 @@ def _may_stop_schedule(row: Schedule, records: Records) -> list[str]:
     names = records.receivers.get(row.type, ())
     if not names:
         found.append(f"no handler or destination takes {row.type} today, so that nothing would follow")
-    found += [f"{receiver(name)} is held back" for name in names if gate(name, records)]
+    found += [f"{receiver(name)} is held back" for name in names if blocking_state(name, records)]
     if row.plan:
         asked = ", and still_valid() is asked again when it is due" if row.plan in records.guarded else ""
         found.append(f"plan {row.plan} moves or cancels it when its row changes{asked}")

@@ -116,11 +116,11 @@ def workers(records: Records) -> str:
     return "the worker that is alive" if records.workers == 1 else f"one of {records.workers} workers that are alive"
 
 
-def gate(subscriber: str, records: Records) -> DestinationState | None:
+def blocking_state(subscriber: str, records: Records) -> DestinationState | None:
     """What holds a destination or endpoint back now."""
     address = Address.parse(subscriber)
     for name in (address, address.whole) if address.kind == "destination" else ():
-        found = records.gates.get(str(name))
+        found = records.destination_states.get(str(name))
         if found and (found.paused_at or (found.open_until and found.open_until > records.now)):
             return found
     return None

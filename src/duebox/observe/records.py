@@ -94,7 +94,7 @@ class Records:
     """The names of living workers, by lease."""
     heads: dict[int, Head] = field(default_factory=dict)
     """By the id of the delivery that stands behind it."""
-    gates: dict[str, DestinationState] = field(default_factory=dict)
+    destination_states: dict[str, DestinationState] = field(default_factory=dict)
     receivers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of those that take a type of event today."""
     schedules: Sequence[Schedule] = ()
@@ -294,7 +294,7 @@ class _Loading:
         receivers = {each: tuple(one.name for one in receivers_of(each)) for each in types}
         names = {row.subscriber for row in found.deliveries}.union(*receivers.values())
         addresses = [each for each in map(Address.parse, names) if each.kind == "destination"]
-        gates = {str(name) for each in addresses for name in (each, each.whole)}
+        destinations = {str(name) for each in addresses for name in (each, each.whole)}
         rows = [row for row in found.schedules if row.status in ("scheduled", "paused")]
         if found.target.kind == "schedule" and not found.plans:
             states = [
@@ -309,7 +309,7 @@ class _Loading:
             workers=len(alive),
             runners=alive,
             heads=self._heads(found.deliveries),
-            gates=DestinationState.objects.using(self._using).in_bulk(list(gates)),
+            destination_states=DestinationState.objects.using(self._using).in_bulk(list(destinations)),
             receivers=receivers,
             guarded=frozenset(each.name for each in plans() if type(each).still_valid is not Plan.still_valid),
             jumps=[jump for row in found.schedules for jump in self._jumps(row)],

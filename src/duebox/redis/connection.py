@@ -58,9 +58,12 @@ def what_is_missing() -> str:
     return ""
 
 
-@register("duebox")
 def check_redis_package(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     if not conf().REDIS_URL or not (missing := what_is_missing()):
         return []
     message = f"DUEBOX['REDIS_URL'] is set, but Redis cannot be used. {missing}"
     return [Error(message, hint="Install it, or leave REDIS_URL out: workers poll then.", id="duebox.E016")]
+
+
+def register_checks() -> None:
+    register(check_redis_package, "duebox")

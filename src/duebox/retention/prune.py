@@ -57,7 +57,7 @@ def prune(
     dry_run: bool = False,
     patient: bool = True,
     rest: Rest | None = None,
-    tell: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
     cursors: dict[str, Any] | None = None,
 ) -> list[Pruned]:
     """Remove what is old; gives how much of each kind.
@@ -79,7 +79,7 @@ def prune(
         done.append(found)
         page = partial(kind.page, alias, before, dry_run=dry_run)
         try:
-            is_over = _prune_pages(page, found, patient=patient, rest=rest, tell=tell, cursors=cursors)
+            is_over = _prune_pages(page, found, patient=patient, rest=rest, progress=progress, cursors=cursors)
         except DatabaseError as error:
             if _is_lost(alias):
                 raise
@@ -125,7 +125,7 @@ def _prune_pages(
     *,
     patient: bool,
     rest: Rest,
-    tell: Callable[[int], None] | None,
+    progress: Callable[[int], None] | None,
     cursors: dict[str, Any] | None,
 ) -> bool:
     """Page after page; whether the work is over."""
@@ -142,8 +142,8 @@ def _prune_pages(
             continue
         found.removed += seen.removed
         found.bare += seen.bare
-        if tell and seen.looked_at:
-            tell(seen.looked_at)
+        if progress and seen.looked_at:
+            progress(seen.looked_at)
         if seen.after is None:
             return False
         after = seen.after

@@ -27,7 +27,7 @@ from duebox.schedules.intent import Intent, described, is_plain_single, is_super
 from duebox.schedules.planner import unlimited
 from duebox.store import schedules
 from duebox.store.row_changes import changed_of, sources_with_changes
-from duebox.store.schedules import DueSchedule, FiredDelivery, NextStep, Route, TrailLine
+from duebox.store.schedules import DueSchedule, FiredDelivery, NextStep, Route, ScheduleLogLine
 from duebox.when import CatchUpMode, Late, Missed, Occurrence, WhenError, between, catch_up
 
 NOT_VALID = "no longer valid"
@@ -108,7 +108,7 @@ def event_key(row: DueSchedule, slot: Slot) -> str:
     return f"{row.key}/{slot.key}"
 
 
-def trail_of(each: Decision, stored: Collection[str | None]) -> Sequence[TrailLine]:
+def log_lines_of(each: Decision, stored: Collection[str | None]) -> Sequence[ScheduleLogLine]:
     """What did not go as planned; `stored` are the keys of the events that were new."""
     row = each.row
     pending = _pending(row)
@@ -247,11 +247,11 @@ def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _line(what: str, row: DueSchedule, slot: Slot, note: str) -> TrailLine:
-    return TrailLine(what, row.key, slot.key, row.aggregate_type, row.aggregate_id, slot.at, note=note)
+def _line(what: str, row: DueSchedule, slot: Slot, note: str) -> ScheduleLogLine:
+    return ScheduleLogLine(what, row.key, slot.key, row.aggregate_type, row.aggregate_id, slot.at, note=note)
 
 
-def _missed_line(row: DueSchedule, missed: MissedSlots, note: str) -> TrailLine:
+def _missed_line(row: DueSchedule, missed: MissedSlots, note: str) -> ScheduleLogLine:
     line = _line("missed", row, missed.first, note)
     if missed.count == 1:
         return line
@@ -335,7 +335,7 @@ def fire_due(using: str, *, limit: int = BATCH, floor: datetime | None = None, n
         fired, left = carry_out(using, decisions, occurred=moment.timestamp(), now=now, refreshed=refreshed | failed)
         decisions = [each for each in decisions if each.row.id not in left]
         stored = {row.key for _, row in fired}
-        schedules.tell(using, [line for each in decisions for line in trail_of(each, stored)], now=now)
+        schedules.write_log(using, [line for each in decisions for line in log_lines_of(each, stored)], now=now)
     for each in decisions:
         if each.problem:
             logger.error("schedule failed: key=%s problem=%s", each.row.key, each.problem)

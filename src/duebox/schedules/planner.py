@@ -17,7 +17,7 @@ from duebox.context.current import asked_by
 from duebox.events.fact import Actor, FactRow
 from duebox.schedules.intent import Intent, described, is_superseded, read_intent, rules_of
 from duebox.store import schedules
-from duebox.store.schedules import NextStep, ScheduleRow, TrailLine
+from duebox.store.schedules import NextStep, ScheduleLogLine, ScheduleRow
 from duebox.when import Late, Occurrence, Planned, Timetable, WhenError, next_after, replan
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Ready(NamedTuple):
     """What is to be written of changes."""
 
     rows: list[ScheduleRow]
-    lines: list[TrailLine]
+    lines: list[ScheduleLogLine]
 
     @classmethod
     def of(cls, changes: Iterable[Change], *, why: str) -> Ready:
@@ -87,7 +87,7 @@ def write_all(using: str, ready: Ready) -> None:
     """Store what changed, and log why and who asked for it."""
     if ready.rows:
         schedules.write(using, ready.rows)
-        schedules.tell(using, _signed(ready.lines))
+        schedules.write_log(using, _signed(ready.lines))
 
 
 def write_past(using: str, change: Change) -> None:
@@ -102,7 +102,7 @@ def cancel_all(using: str, rows: Sequence[Schedule], *, why: str = "") -> int:
     live = [row for row in rows if row.status in ("scheduled", "paused")]
     if live:
         schedules.advance(using, [_rest(row, "cancelled") for row in live])
-        schedules.tell(using, _signed([_line("cancelled", row, due_before=row.due_at, note=why) for row in live]))
+        schedules.write_log(using, _signed([_line("cancelled", row, due_before=row.due_at, note=why) for row in live]))
     return len(live)
 
 
@@ -111,7 +111,7 @@ def opt_out(using: str, rows: Sequence[Schedule], how: str, *, why: str = "") ->
     until they are restored, also those among them that had ended already."""
     live = [row for row in rows if row.status in ("scheduled", "paused")]
     schedules.opt_out(using, [row.id for row in rows], how)
-    schedules.tell(using, [_line("cancelled", row, due_before=row.due_at, note=why) for row in live])
+    schedules.write_log(using, [_line("cancelled", row, due_before=row.due_at, note=why) for row in live])
     return len(live)
 
 
@@ -120,7 +120,7 @@ def lift_opt_outs(using: str, rows: Sequence[Schedule], written: Sequence[Schedu
     if rows:
         due = {row.key: row.due_at for row in written}
         schedules.opt_out(using, [row.id for row in rows if row.key not in due], "")
-        schedules.tell(using, [_restored(row, due.get(row.key), why) for row in rows])
+        schedules.write_log(using, [_restored(row, due.get(row.key), why) for row in rows])
 
 
 def revive(using: str, rows: Sequence[Schedule], now: datetime, *, why: str) -> int:
@@ -129,7 +129,7 @@ def revive(using: str, rows: Sequence[Schedule], now: datetime, *, why: str) -> 
     found = [(row, one) for row, one in planned if one is not None]
     if found:
         schedules.advance(using, [step(row, one) for row, one in found])
-        schedules.tell(using, [_restored(row, one.instant, why) for row, one in found])
+        schedules.write_log(using, [_restored(row, one.instant, why) for row, one in found])
     return len(found)
 
 
@@ -137,7 +137,7 @@ def put_to_rest(using: str, rows: Sequence[Schedule], status: str, what: str, wh
     """Give locked schedules a status without a due instant."""
     if rows:
         schedules.advance(using, [_rest(row, status) for row in rows])
-        schedules.tell(using, [_line(what, row, due_before=row.due_at, note=why) for row in rows])
+        schedules.write_log(using, [_line(what, row, due_before=row.due_at, note=why) for row in rows])
     return len(rows)
 
 
@@ -146,7 +146,7 @@ def wake(using: str, rows: Sequence[Schedule], now: datetime, *, why: str = "") 
     if rows:
         found = [replanned(row, read_intent(row.intent), now, moved_zone=False).next for row in rows]
         schedules.advance(using, [step(row, one) for row, one in zip(rows, found, strict=True)])
-        schedules.tell(using, [_line("resumed", row, due_before=None, note=why) for row in rows])
+        schedules.write_log(using, [_line("resumed", row, due_before=None, note=why) for row in rows])
     return len(rows)
 
 
@@ -284,7 +284,7 @@ def _rest(row: Schedule, status: str) -> NextStep:
     return NextStep(row.id, row.revision, status, None, "", "", "", None, row.remaining, row.zone_rules, row.tz_release)
 
 
-def _lines(change: Change, why: str) -> list[TrailLine]:
+def _lines(change: Change, why: str) -> list[ScheduleLogLine]:
     """What the trail should say about a schedule that was there before."""
     before, row, planned = change.before, change.row, change.planned
     if before is None or row is None or before.due_at is None or planned is None:
@@ -295,20 +295,20 @@ def _lines(change: Change, why: str) -> list[TrailLine]:
     return lines
 
 
-def _signed(lines: list[TrailLine]) -> list[TrailLine]:
+def _signed(lines: list[ScheduleLogLine]) -> list[ScheduleLogLine]:
     """With who asked for the change, where that is known. Asked for once, and only where there is something to tell: to
     know the user of a request may take a query."""
     who = asked_by() if lines else ""
     return [line._replace(note=", ".join(filter(None, [line.note, who]))) for line in lines] if who else lines
 
 
-def _restored(row: Schedule, due: datetime | None, why: str) -> TrailLine:
+def _restored(row: Schedule, due: datetime | None, why: str) -> ScheduleLogLine:
     return _line("restored", row, due_before=None, due_after=due, note=why)
 
 
 def _line(
     what: str, row: Schedule, *, due_before: datetime | None, due_after: datetime | None = None, note: str = ""
-) -> TrailLine:
-    return TrailLine(
+) -> ScheduleLogLine:
+    return ScheduleLogLine(
         what, row.key, row.occurrence, row.aggregate_type, row.aggregate_id, due_before, due_after, note=note
     )

@@ -1,6 +1,6 @@
 """One run of a sweep: first the rows whose handler gave up, then the rows that wait, then those that failed, again.
 
-Batch after batch, each a transaction of its own: stamp the rows, emit their events, tell the trail.
+Batch after batch, each a transaction of its own: stamp the rows, emit their events, write the schedule log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from duebox.events.outcomes import Dead, Retried
 from duebox.events.subscribers import by_name, receivers_of
 from duebox.exceptions import InvalidPlan
 from duebox.store import schedules, sweeps
-from duebox.store.schedules import TrailLine
+from duebox.store.schedules import ScheduleLogLine
 from duebox.store.sweeps import DeadRow, Found, Window
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What one run did. `run` is in the metadata of its events and in its lines of the trail."""
+    """What one run did. `run` is in the metadata of its events and in its lines of the schedule log."""
 
     sweep: str
     run: str
@@ -296,10 +296,10 @@ class Run:
         for each in failed:
             if isinstance(each.fate, Dead):
                 lines.append(self._line("failed", *aggregate_of(each.row), note=_note(each.error)))
-        schedules.tell(self._using, lines)
+        schedules.write_log(self._using, lines)
 
-    def _line(self, what: str, kind: str, key: str, **more: Any) -> TrailLine:
-        return TrailLine(what, self._sweep.name, "", kind, key, run=self.id, **more)
+    def _line(self, what: str, kind: str, key: str, **more: Any) -> ScheduleLogLine:
+        return ScheduleLogLine(what, self._sweep.name, "", kind, key, run=self.id, **more)
 
     def _emit(self, taken: Taken, attempt: int) -> tuple[list[Fact], list[Failed]]:
         """All in one round trip; if that fails, one by one, to find out whose fault it is."""

@@ -20,7 +20,7 @@ from django.db.models import Count, Q
 from duebox.schedules.intent import is_superseded, read_intent, rules_of
 from duebox.schedules.planner import replanned, step
 from duebox.store import run_sql, schedules
-from duebox.store.schedules import TrailLine
+from duebox.store.schedules import ScheduleLogLine
 from duebox.when import UnknownZone, zones
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Rezoned:
     missed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     """What went wrong by key; those stay as they are until they come due."""
-    moves: list[TrailLine] = field(default_factory=list)
-    """Filled by a dry run only; otherwise the trail has them."""
+    moves: list[ScheduleLogLine] = field(default_factory=list)
+    """Filled by a dry run only; otherwise the schedule log has them."""
 
 
 def affected(using: str) -> dict[str, int]:
@@ -60,7 +60,7 @@ def affected(using: str) -> dict[str, int]:
 
 
 def rezone(using: str, *, dry_run: bool = False, progress: Progress | None = None) -> Rezoned:
-    """Plan anew what the zone database in use moves; every move leaves a line in the trail."""
+    """Plan again the schedules that the zone database in use moves; every move adds a line to the schedule log."""
     result = Rezoned(zones.current().release, affected(using))
     if not result.zones:
         return result
@@ -121,7 +121,7 @@ def _rezone_rows(using: str, rows: list[Schedule], result: Rezoned, dry_run: boo
             what = "missed" if planned.lost else "moved"
             note = f"zone database {row.tz_release} to {result.release}"
             about = (row.aggregate_type, row.aggregate_id)
-            lines.append(TrailLine(what, row.key, row.occurrence, *about, row.due_at, due, note=note))
+            lines.append(ScheduleLogLine(what, row.key, row.occurrence, *about, row.due_at, due, note=note))
     result.checked += len(steps)
     result.missed += sum(line.what == "missed" for line in lines)
     result.moved += sum(line.what == "moved" for line in lines)
@@ -129,7 +129,7 @@ def _rezone_rows(using: str, rows: list[Schedule], result: Rezoned, dry_run: boo
         result.moves += lines
     elif steps:
         schedules.advance(using, steps)
-        schedules.tell(using, lines)
+        schedules.write_log(using, lines)
 
 
 def _is_to_do(row: Schedule, result: Rezoned) -> bool:

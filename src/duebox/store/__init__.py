@@ -19,15 +19,14 @@ operations      find, retry, park and discard deliveries
 replay          send stored events again
 retention       remove old rows in short batches
 
-The name of a statement in `sql/` begins with what it is about. Not obvious are:
+The name of a statement in `sql/` begins with what it is about. Some prefixes need an explanation:
 
-- `gate_*`: the state of a destination that all workers share: its rate, pause and circuit breaker
-  (`duebox_destination_state`); also the rates of handlers with a limit
-- `outside_*`: deliveries to destinations
-- `trail_*`: the schedule log
-- `handover_*`: Celery tasks that were sent and have not reported their result yet (`duebox_handover`)
+- `destination_*`: deliveries to destinations, and the state of a destination that all workers share
+  (`duebox_destination_state`); `breaker_*` are its circuit breaker, `rate_bucket_*` its rate limit and that of handlers
+- `sent_task_*`: Celery tasks that were sent and have not reported their result yet (`duebox_sent_task`)
+- `stream_*`: deliveries of ordered subscribers that wait for an earlier delivery of the same stream
 - `capture_*`: triggers on the tables of a project
-- `lease_*`: workers and their leases; `lease_bury` removes expired ones
+- `lease_*`: workers and their leases
 - `session_*`: sessions of the database server
 - `templates/`: triggers on the tables of a project, filled in by `row_changes` and `audit_triggers`
 """

@@ -107,11 +107,11 @@ def head(using: str) -> Head | None:
 
 def hold_head(using: str, *, wait: bool = False) -> Head | None:
     """The head, locked until the transaction ends; None if there is none, or if another transaction has it."""
-    return _head(run("audit_head_wait" if wait else "audit_head_hold", using, {}))
+    return _head(run("audit_head_wait" if wait else "audit_head_lock", using, {}))
 
 
 def make_head(using: str) -> None:
-    execute("audit_head_make", using, {})
+    execute("audit_head_create", using, {})
 
 
 def write_head(using: str, head: Head) -> None:

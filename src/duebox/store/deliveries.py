@@ -13,7 +13,7 @@ from duebox import clock
 from duebox.dead_letters.fingerprint import fingerprint
 from duebox.events.address import Address
 from duebox.events.fact import Fact, FactRow
-from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
+from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze, outcome_name
 from duebox.events.subscribers import is_known
 from duebox.exceptions import Refused, Undelivered
 from duebox.store.run_sql import execute, number_array, run, text_array
@@ -153,7 +153,7 @@ def promote(using: str, streams: Collection[tuple[str, str]]) -> int:
     pairs = list(streams)
     return len(
         run(
-            "promote",
+            "stream_promote",
             using,
             {"subscriber": [pair[0] for pair in pairs], "stream": [pair[1] for pair in pairs]},
         )
@@ -180,7 +180,7 @@ def _times(ended: Sequence[Ended]) -> dict[str, str]:
 def _fates(ended: Sequence[Ended]) -> dict[str, str]:
     outcomes = [end.outcome for end in ended]
     return {
-        "outcome": text_array([_word(outcome) for outcome in outcomes]),
+        "outcome": text_array([outcome_name(outcome) for outcome in outcomes]),
         "note": text_array([_note(outcome) for outcome in outcomes]),
         "due": text_array([_until(outcome) for outcome in outcomes]),
         "after": _values([_after(outcome) for outcome in outcomes]),
@@ -219,21 +219,6 @@ def _after(outcome: Outcome) -> float | None:
         case Snooze(until=until) if not isinstance(until, datetime):
             return until.total_seconds()
     return None
-
-
-def _word(outcome: Outcome) -> str:
-    match outcome:
-        case Delivered():
-            return "delivered"
-        case Discard():
-            return "discarded"
-        case Expired():
-            return "expired"
-        case Snooze():
-            return "snoozed"
-        case Retried():
-            return "retried"
-    return "dead"
 
 
 def _note(outcome: Outcome) -> str:
@@ -314,23 +299,23 @@ Stream = tuple[str, str]
 """A subscriber, and what it keeps in order."""
 
 
-class Aside(NamedTuple):
+class MarkedWaiting(NamedTuple):
     many: int
     last: int
     """The id of the last delivery that waits now."""
 
 
-def set_aside(using: str, crowds: Mapping[Stream, int], limit: int) -> dict[Stream, Aside]:
+def mark_waiting(using: str, streams: Mapping[Stream, int], limit: int) -> dict[Stream, MarkedWaiting]:
     """Give the status `waiting` to up to `limit` deliveries of each stream, after the id given for it. Promote the
     streams after the commit."""
     params = {
-        "subscriber": [subscriber for subscriber, _ in crowds],
-        "stream": [stream for _, stream in crowds],
-        "after": list(crowds.values()),
+        "subscriber": [subscriber for subscriber, _ in streams],
+        "stream": [stream for _, stream in streams],
+        "after": list(streams.values()),
         "limit": limit,
         "now": None,
     }
-    return {(row[0], row[1]): Aside(row[2], row[3]) for row in run("set_aside", using, params)}
+    return {(row[0], row[1]): MarkedWaiting(row[2], row[3]) for row in run("stream_wait", using, params)}
 
 
 MOST = 10_000

@@ -1,5 +1,5 @@
-"""Destinations as rows: claims for them, their shared rate, pause and circuit breaker state, Celery handovers, webhook
-fan-out and receipts.
+"""Destinations as rows: claims for them, their shared rate, pause and circuit breaker state, Celery tasks that
+were sent, webhook fan-out and receipts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 
 from duebox.events.address import Address
-from duebox.store.deliveries import MOST, Claim, Claimed, read_claims, storable
+from duebox.store.deliveries import MOST, Claimed, read_claims, storable
 from duebox.store.run_sql import execute, run
 
 
@@ -29,57 +29,50 @@ class Ready(NamedTuple):
 
 
 def ready(using: str, *, now: datetime | None = None) -> list[Ready]:
-    return [Ready(*row) for row in run("outside_ready", using, {"now": now})]
+    return [Ready(*row) for row in run("destination_ready", using, {"now": now})]
 
 
 def claim(
     using: str, lease: int, many: Mapping[str, int], *, past: Sequence[str] = (), now: datetime | None = None
 ) -> Claimed:
-    """At most so many for each name; `past` are streams to pass over."""
+    """Claim at most `many[name]` deliveries of each destination. Streams in `past` are skipped."""
     params = {"lease": lease, "subscriber": list(many), "many": list(many.values()), "past": list(past), "now": now}
-    return read_claims(run("outside_claim", using, params), lease)
+    return read_claims(run("destination_claim", using, params), lease)
 
 
-def claim_metered(
+def claim_within_rates(
     using: str, lease: int, many: Mapping[str, int], buckets: Mapping[str, Bucket], *, past: Sequence[str] = ()
 ) -> Claimed:
-    """The same for names with a rate. A bucket is held while its tokens become claims, so that all workers together
-    never take more than there are."""
+    """The same for destinations with a rate. A bucket is locked while its tokens become claims, so that all workers
+    together never use more tokens than it has."""
     with transaction.atomic(using=using):
-        held = hold(using, buckets)
-        allowed = {name: min(many[name], int(tokens)) for name, tokens in held.tokens.items() if tokens >= 1}
+        locked = lock_buckets(using, buckets)
+        allowed = {name: min(many[name], int(tokens)) for name, tokens in locked.tokens.items() if tokens >= 1}
         if not allowed:
             return Claimed([], Counter())
         claimed = claim(using, lease, allowed, past=past)
-        spend(using, held, _taken(claimed.claims))
+        spend_tokens(using, locked, Counter(each.subscriber for each in claimed.claims))
     return claimed
-
-
-def _taken(claims: list[Claim]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in claims:
-        found[each.subscriber] = found.get(each.subscriber, 0) + 1
-    return found
 
 
 _ERROR_LIMIT = 500
 MOST_NAMES = 5_000
-"""So many destinations and endpoints for which something waits are looked up."""
+"""The maximum number of destinations and endpoints with open deliveries that are read."""
 
 
 class Bucket(NamedTuple):
-    """Tokens: so many come in each second, and no more than `size` are kept."""
+    """A token bucket: `rate` tokens are added each second, up to `size`."""
 
     rate: float
     size: float
 
 
 class State(NamedTuple):
-    """How a destination fares, for people."""
+    """The state of a destination, as commands and the dashboard show it."""
 
     name: str
     waiting: int = 0
-    """Counted up to `MOST`; of one of many endpoints, up to its share of that."""
+    """Counted up to `MOST`; for one of many endpoints, up to its share of that."""
     dead: int = 0
     """Among the newest `MOST` dead letters."""
     paused_at: datetime | None = None
@@ -96,74 +89,75 @@ class State(NamedTuple):
         }
 
 
-class Held(NamedTuple):
+class LockedBuckets(NamedTuple):
     tokens: dict[str, float]
     moment: float
 
 
-def make(using: str, buckets: Mapping[str, Bucket]) -> None:
-    execute("gate_make", using, {"name": list(buckets), "bucket": [each.size for each in buckets.values()]})
+def create_buckets(using: str, buckets: Mapping[str, Bucket]) -> None:
+    execute("rate_bucket_create", using, {"name": list(buckets), "bucket": [each.size for each in buckets.values()]})
 
 
-def hold(using: str, buckets: Mapping[str, Bucket]) -> Held:
-    """What is in the buckets; held until the transaction ends. One that another worker holds is missing."""
+def lock_buckets(using: str, buckets: Mapping[str, Bucket]) -> LockedBuckets:
+    """Lock buckets until the transaction ends, and read their tokens, except those that another worker has locked."""
     params = {
         "name": list(buckets),
         "rate": [each.rate for each in buckets.values()],
         "bucket": [each.size for each in buckets.values()],
     }
-    rows = run("gate_hold", using, params)
-    return Held({name: tokens for name, tokens, _ in rows}, rows[0][2] if rows else 0.0)
+    rows = run("rate_bucket_lock", using, params)
+    return LockedBuckets({name: tokens for name, tokens, _ in rows}, rows[0][2] if rows else 0.0)
 
 
-def spend(using: str, held: Held, taken: Mapping[str, int]) -> None:
+def spend_tokens(using: str, locked: LockedBuckets, taken: Mapping[str, int]) -> None:
     if not taken:
         return
-    left = [held.tokens[name] - count for name, count in taken.items()]
-    execute("gate_spend", using, {"name": list(taken), "tokens": left, "moment": held.moment})
+    left = [locked.tokens[name] - count for name, count in taken.items()]
+    execute("rate_bucket_spend", using, {"name": list(taken), "tokens": left, "moment": locked.moment})
 
 
-def open(
+def open_breaker(
     using: str, name: str, *, pause: float, longest: float, error: str, counts: bool, probed: bool
 ) -> float | None:
-    """Leave it alone; gives the seconds, or None where somebody else has said so already. Each time in a row that
-    `counts` doubles the pause."""
+    """Open the circuit breaker of a destination. Returns the seconds until it is tried again, or None if another worker
+    has opened it already. Each time in a row with `counts` doubles the pause."""
     params = {
         "name": name, "pause": pause, "longest": longest, "error": storable(error[:_ERROR_LIMIT]),
         "counts": int(counts), "probed": probed,
     }  # fmt: skip
-    rows = run("gate_open", using, params)
+    rows = run("breaker_open", using, params)
     return rows[0][0] if rows else None
 
 
-def probe(using: str, names: Collection[str], seconds: float) -> set[str]:
-    """Those whose pause is over and that this worker may try, alone."""
-    return {row[0] for row in run("gate_probe", using, {"name": list(names), "seconds": seconds})}
+def start_probes(using: str, names: Collection[str], seconds: float) -> set[str]:
+    """The destinations whose pause is over and that only this worker may try now."""
+    return {row[0] for row in run("breaker_probe", using, {"name": list(names), "seconds": seconds})}
 
 
-def probe_again(using: str, name: str, seconds: float) -> None:
-    """Nothing came of it: nobody needs to wait for this worker."""
-    execute("gate_probe_again", using, {"name": name, "seconds": seconds})
+def delay_probe(using: str, name: str, seconds: float) -> None:
+    """The probe had no result: any worker may try the destination after `seconds`."""
+    execute("breaker_probe_later", using, {"name": name, "seconds": seconds})
 
 
-def shut(using: str, names: Collection[str]) -> set[str]:
-    """Those that are paused or to be left alone."""
-    return {row[0] for row in run("gate_shut", using, {"name": list(names)})}
+def unavailable(using: str, names: Collection[str]) -> set[str]:
+    """The destinations that are paused or have an open circuit breaker."""
+    return {row[0] for row in run("destination_unavailable", using, {"name": list(names)})}
 
 
-def close(using: str, name: str, *, probed: bool) -> None:
-    execute("gate_close", using, {"name": name, "probed": probed})
+def close_breaker(using: str, name: str, *, probed: bool) -> None:
+    execute("breaker_close", using, {"name": name, "probed": probed})
 
 
-def failing(using: str, name: str, error: str, *, gap: float) -> float:
-    """Since when, in seconds since 1970; after a gap of so many seconds it begins anew."""
+def record_failure(using: str, name: str, error: str, *, gap: float) -> float:
+    """Record that a destination fails. Returns since when, as a Unix timestamp; after a gap of `gap` seconds without
+    failures that is now."""
     params = {"name": name, "error": storable(error[:_ERROR_LIMIT]), "gap": gap}
-    since: float = run("gate_failing", using, params)[0][0]
+    since: float = run("destination_failing", using, params)[0][0]
     return since
 
 
 def states(using: str) -> list[State]:
-    return [State(*row) for row in run("gate_states", using, {"names": MOST_NAMES, "most": MOST, "least": 20})]
+    return [State(*row) for row in run("destination_states", using, {"names": MOST_NAMES, "most": MOST, "least": 20})]
 
 
 class StateCounts(NamedTuple):
@@ -176,66 +170,66 @@ class StateCounts(NamedTuple):
 
 
 def state_counts(using: str) -> list[StateCounts]:
-    return [StateCounts(*row) for row in run("gate_counts", using, {})]
+    return [StateCounts(*row) for row in run("destination_state_counts", using, {})]
 
 
 def pause(using: str, name: str, note: str) -> None:
-    execute("gate_pause", using, {"name": name, "note": note})
+    execute("destination_pause", using, {"name": name, "note": note})
 
 
 def resume(using: str, name: str) -> bool:
-    """False when it was not paused, nor left alone."""
-    return bool(run("gate_resume", using, {"name": name}))
+    """False if it was not paused and its circuit breaker was closed."""
+    return bool(run("destination_resume", using, {"name": name}))
 
 
-class HandedOver(NamedTuple):
+class SentTaskState(NamedTuple):
     event: str
     ended: bool
     error: str
-    """Nothing, unless it failed."""
+    """Empty unless it failed."""
     permanent: bool
     seconds_left: float
     """Until it counts as lost."""
     took: float | None
 
 
-class Sent(NamedTuple):
+class NewSentTask(NamedTuple):
     event: str
     task_id: str
     task: str
 
 
-def look(using: str, subscriber: str, events: Sequence[str]) -> dict[str, HandedOver]:
-    """What is known of these, by event. A failure is told once only."""
-    rows = run("handover_look", using, {"subscriber": subscriber, "event": list(events)})
-    return {row[0]: HandedOver(*row) for row in rows}
+def read_sent_tasks(using: str, subscriber: str, events: Sequence[str]) -> dict[str, SentTaskState]:
+    """The state of the tasks of these events. A failure is returned once."""
+    rows = run("sent_task_read", using, {"subscriber": subscriber, "event": list(events)})
+    return {row[0]: SentTaskState(*row) for row in rows}
 
 
-def note(using: str, subscriber: str, sent: Sequence[Sent], seconds: float) -> None:
-    """These are about to be sent, and have so long to report."""
+def write_sent_tasks(using: str, subscriber: str, sent: Sequence[NewSentTask], seconds: float) -> None:
+    """Store tasks that are about to be sent, and that must report their result within `seconds`."""
     columns = {"event": [each.event for each in sent], "task_id": [each.task_id for each in sent]}
     tasks = [each.task for each in sent]
-    execute("handover_note", using, {"subscriber": subscriber, **columns, "task": tasks, "seconds": seconds})
+    execute("sent_task_write", using, {"subscriber": subscriber, **columns, "task": tasks, "seconds": seconds})
 
 
-def forget(using: str, subscriber: str, events: Sequence[str]) -> None:
-    execute("handover_forget", using, {"subscriber": subscriber, "event": list(events)})
+def delete_sent_tasks(using: str, subscriber: str, events: Sequence[str]) -> None:
+    execute("sent_task_delete", using, {"subscriber": subscriber, "event": list(events)})
 
 
-def end(using: str, task_id: str, task: str, *, error: str = "", permanent: bool = False) -> int:
-    """A task ended; gives how many deliveries wait for that."""
+def end_sent_task(using: str, task_id: str, task: str, *, error: str = "", permanent: bool = False) -> int:
+    """Store that a task has ended. Returns how many deliveries wait for it."""
     params = {"task_id": task_id, "task": task, "error": error, "permanent": permanent}
-    [(ended, _, _)] = run("handover_end", using, params)
+    [(ended, _, _)] = run("sent_task_end", using, params)
     return int(ended)
 
 
-def extend(using: str, task_id: str, task: str, after: float) -> None:
-    """A task will run again by itself after so many seconds."""
-    execute("handover_extend", using, {"task_id": task_id, "task": task, "after": after})
+def extend_sent_task(using: str, task_id: str, task: str, after: float) -> None:
+    """Celery retries a task after so many seconds."""
+    execute("sent_task_extend", using, {"task_id": task_id, "task": task, "after": after})
 
 
-def prune_handovers(using: str, subscriber: str) -> None:
-    execute("handover_prune", using, {"subscriber": subscriber})
+def prune_sent_tasks(using: str, subscriber: str) -> None:
+    execute("sent_task_prune", using, {"subscriber": subscriber})
 
 
 class FannedOut(NamedTuple):
@@ -245,30 +239,32 @@ class FannedOut(NamedTuple):
 
 
 def fan_out(using: str, alias: str, events: Sequence[str]) -> FannedOut:
-    """Store a delivery for each endpoint that wants one of the events."""
+    """Store a delivery for each endpoint that subscribes to one of the events."""
     prefix = f"{Address.of_destination(alias)}/"
     [(routed, missed)] = run("webhook_fan_out", using, {"events": list(events), "prefix": prefix})
     return FannedOut(routed, missed)
 
 
-def wanting(using: str, kind: str, organization: str | None) -> int:
-    """How many enabled endpoints, of all organizations or of one, want a public event; `kind` is without `public.`."""
+def count_endpoints_for(using: str, kind: str, organization: str | None) -> int:
+    """How many enabled endpoints, of all organizations or of one, subscribe to a public event. `kind` is without
+    `public.`."""
     count: int = run("webhook_wanting", using, {"kind": kind, "organization": organization})[0][0]
     return count
 
 
 def disable(using: str, id: object, reason: str) -> bool:
-    """False when the endpoint was disabled before, or is gone."""
+    """False if the endpoint was disabled before or does not exist."""
     return bool(run("webhook_disable", using, {"id": id, "reason": reason}))
 
 
-def receive(using: str, source: str, webhook_id: str) -> bool:
-    """Note a webhook; False when it was received before. Belongs into the transaction of what it causes."""
+def record_webhook(using: str, source: str, webhook_id: str) -> bool:
+    """Store that a webhook was received; False if it was received before. Call it in the transaction that processes the
+    webhook."""
     return bool(run("webhook_receive", using, {"source": source, "webhook_id": webhook_id}))
 
 
 def last_attempts(using: str, alias: str, id: object, limit: int) -> list[dict[str, Any]]:
-    """What became of the last events for an endpoint, the newest first."""
+    """The last attempts for an endpoint, the newest first."""
     names = ("event_id", "type", "number", "outcome", "status", "took_ms", "settled_at", "note")
     rows = run("webhook_attempts", using, {"name": str(Address.of_destination(alias, id)), "limit": limit})
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -277,9 +273,9 @@ def last_attempts(using: str, alias: str, id: object, limit: int) -> list[dict[s
 class CaptureState(NamedTuple):
     wal_level: str
     schema: str
-    """In which the table of events is."""
+    """The schema of the table of events."""
     published: bool
-    """Whether the publication exists, and holds that table."""
+    """Whether the publication exists and contains that table."""
 
 
 def capture_state(using: str, publication: str) -> CaptureState:

@@ -64,7 +64,7 @@ def erase_events(using: str, kind: str, id: str) -> tuple[int, int]:
 
 
 def _bare(using: str, ids: Sequence[UUID]) -> int:
-    return len(run("event_bare", using, {"id": list(ids)})) if ids else 0
+    return len(run("event_remove_payload", using, {"id": list(ids)})) if ids else 0
 
 
 def erase_schedules(using: str, kind: str, id: str) -> tuple[int, int]:

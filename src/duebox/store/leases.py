@@ -40,7 +40,7 @@ class Heartbeat(NamedTuple):
 
 def heartbeats(using: str, host: str) -> list[Heartbeat]:
     """The workers that took a lease on this host, oldest first."""
-    return [Heartbeat(*row) for row in run("lease_hearts", using, {"host": host})]
+    return [Heartbeat(*row) for row in run("lease_heartbeats", using, {"host": host})]
 
 
 def set_mode(using: str, lease: int, *, mode: str, listening: bool) -> None:
@@ -79,15 +79,15 @@ def rescue(
     `always` also those whose lease has no row any more. `report_dead` is called in the same transaction with the
     deliveries that became dead letters because workers were lost while they ran them."""
     with transaction.atomic(using=using):
-        buried = run("lease_bury", using, {})
-        if not buried and not always:
+        expired = run("lease_remove_expired", using, {})
+        if not expired and not always:
             return 0
-        suspects = {suspect: lease for lease, _, suspect in buried}
+        suspects = {suspect: lease for lease, _, suspect in expired}
         # A statement of its own: its snapshot must be younger than the last claim of these workers.
         skipping = [name for name, each in by_name().items() if each.on_dead == "skip"]
         params = {"suspects": list(suspects), "skipping": skipping, "limit": limit, "now": now}
         freed = run("rescue", using, {**params, "fingerprint": WORKER_LOST})
-        execute("promote_all", using, {})
+        execute("stream_promote_all", using, {})
         crashing = [
             CrashingDelivery(delivery, event, subscriber, attempt + 1, rescues, suspects[delivery])
             for delivery, event, subscriber, status, attempt, rescues in freed
@@ -95,12 +95,12 @@ def rescue(
         ]
         if crashing and report_dead is not None:
             report_dead(crashing)
-    _log(buried, freed)
+    _log(expired, freed)
     return len(freed)
 
 
-def _log(buried: Sequence[tuple[Any, ...]], freed: Sequence[tuple[Any, ...]]) -> None:
-    for lease, name, _ in buried:
+def _log(expired: Sequence[tuple[Any, ...]], freed: Sequence[tuple[Any, ...]]) -> None:
+    for lease, name, _ in expired:
         logger.warning("worker lost: lease=%s name=%s", lease, name, extra={"lease": lease, "worker": name})
     for delivery, event, subscriber, status, *_ in freed:
         level = logging.ERROR if status == "dead" else logging.INFO

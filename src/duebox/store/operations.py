@@ -430,7 +430,7 @@ def discard(using: str, ids: Sequence[int], *, note: str, states: Sequence[str] 
 
 
 class Standing(NamedTuple):
-    """What decides whether something can be done with a delivery, in the order of delivery_standing.sql."""
+    """What decides whether something can be done with a delivery, in the order of delivery_states.sql."""
 
     id: int
     subscriber: str
@@ -457,9 +457,9 @@ def _deal(
     ids = list(dict.fromkeys(ids))
     wanted = {status for state in states for status in STORED.get(state, (state,))}
     with transaction.atomic(using=using):
-        locked = set(ids) if dry_run else {row[0] for row in run("delivery_hold", using, {"id": ids})}
+        locked = set(ids) if dry_run else {row[0] for row in run("delivery_lock", using, {"id": ids})}
         # A statement of its own: its snapshot must be younger than the claim that we waited for.
-        there = {row[0]: Standing(*row) for row in run("delivery_standing", using, {"id": ids, "now": None})}
+        there = {row[0]: Standing(*row) for row in run("delivery_states", using, {"id": ids, "now": None})}
         left = {id: why for id in ids if (why := _why_not(there.get(id), id in locked, wanted) or refusal(there[id]))}
         chosen = [id for id in ids if id not in left]
         return Done(chosen if dry_run else act(chosen) if chosen else [], left)

@@ -55,7 +55,7 @@ class Manner:
     """So many a second become due; all at once where not given."""
     dry_run: bool = False
     using: str | None = None
-    tell: Callable[[int], None] | None = None
+    progress: Callable[[int], None] | None = None
     """Called with the size of each part that is done."""
 
     @property
@@ -71,7 +71,7 @@ def resend(event_id: UUID | str, *, to: str, manner: Manner | None = None) -> in
     manner = manner or Manner()
     target = target_of(manner.alias, to)
     with transaction.atomic(using=manner.alias):
-        run("replay_hold", manner.alias, {"subscriber": target.name})
+        run("replay_lock", manner.alias, {"subscriber": target.name})
         _refuse_resend(manner.alias, _whole_id(event_id), target)
         if manner.dry_run:
             return 0
@@ -87,7 +87,7 @@ def take_back(event_id: UUID | str, *, to: str, why: str, manner: Manner | None 
     manner = manner or Manner()
     target = target_of(manner.alias, to)
     with transaction.atomic(using=manner.alias):
-        run("replay_hold", manner.alias, {"subscriber": target.name})
+        run("replay_lock", manner.alias, {"subscriber": target.name})
         found = _event(manner.alias, _whole_id(event_id), target)
         if not found.is_open:
             return next(iter(_add(manner, target, [found.row.id], Pace(), why)), None)
@@ -156,7 +156,7 @@ def _replay(verb: str, to: str, asked: dict[str, Any], manner: Manner) -> Replay
     while after is not None:
         with transaction.atomic(using=manner.alias):
             if not manner.dry_run:
-                run("replay_hold", manner.alias, {"subscriber": target.name})
+                run("replay_lock", manner.alias, {"subscriber": target.name})
             page = _events(manner.alias, target, asked, after)
             wanted = [each for each in page if not (each.known and verb == "missing") and target.takes(each.row)]
             fresh = [each.row.id for each in wanted if not each.is_open]
@@ -177,7 +177,7 @@ def _recover_discarded(manner: Manner, target: Target, since: datetime, pace: Pa
     while after is not None:
         with transaction.atomic(using=manner.alias):
             if not manner.dry_run:
-                run("replay_hold", manner.alias, {"subscriber": target.name})
+                run("replay_lock", manner.alias, {"subscriber": target.name})
             params = {"subscriber": target.name, "since": since, "after": after, "limit": BATCH}
             rows = run("replay_discarded", manner.alias, params)
             if rows and not manner.dry_run:
@@ -271,5 +271,5 @@ def _whole_id(event_id: UUID | str) -> UUID:
 
 
 def _tell(manner: Manner, many: int) -> None:
-    if manner.tell is not None and many:
-        manner.tell(many)
+    if manner.progress is not None and many:
+        manner.progress(many)

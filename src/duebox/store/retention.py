@@ -73,13 +73,13 @@ def events(using: str, before: datetime, *, keys_before: datetime | None, after:
         page, ids, bare = _old_events(using, params)
         if not ids:
             return _events_page(page, 0, 0)
-        held = [id for (id,) in run("retention_events_hold", using, {"id": ids})]
+        held = [id for (id,) in run("retention_events_lock", using, {"id": ids})]
         bare = [id for id in held if id in set(bare)]
         # A statement of its own: its snapshot must be younger than a delivery that was added before the lock.
         [(removed, settled)] = run("retention_events_remove", using, {"id": held, "bare": bare})
         bare = [id for id in bare if id in set(settled)]
         if bare:
-            run("event_bare", using, {"id": bare})
+            run("event_remove_payload", using, {"id": bare})
     return _events_page(page, removed, len(bare))
 
 

@@ -171,10 +171,10 @@ def lock_timeout(using: str, seconds: float = PATIENCE_SECONDS) -> Iterator[None
     try:
         is_inner = connections[using].in_atomic_block
         with transaction.atomic(using=using):
-            [(before, _)] = run("lock_patience", using, {"timeout": f"{int(seconds * 1000)}ms"})
+            [(before, _)] = run("lock_timeout", using, {"timeout": f"{int(seconds * 1000)}ms"})
             yield
             if is_inner:
-                run("lock_patience", using, {"timeout": before})
+                run("lock_timeout", using, {"timeout": before})
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):
             raise Busy from error
@@ -192,10 +192,10 @@ def statement_timeout(using: str, seconds: float) -> Iterator[None]:
     try:
         is_inner = connections[using].in_atomic_block
         with transaction.atomic(using=using):
-            [(before, _)] = run("statement_patience", using, {"timeout": f"{int(seconds * 1000)}ms"})
+            [(before, _)] = run("statement_timeout", using, {"timeout": f"{int(seconds * 1000)}ms"})
             yield
             if is_inner:
-                run("statement_patience", using, {"timeout": before})
+                run("statement_timeout", using, {"timeout": before})
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise TooSlow from error

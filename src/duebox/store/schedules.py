@@ -107,7 +107,7 @@ class Compared(NamedTuple):
     metadata: str
 
 
-class TrailLine(NamedTuple):
+class ScheduleLogLine(NamedTuple):
     """Something that did not go as planned, or that a sweep did."""
 
     what: str
@@ -277,9 +277,9 @@ def differing(
     return [id for id, _ in found if id is not None], {key for _, key in found if key is not None}
 
 
-def tell(using: str, lines: Sequence[TrailLine], *, now: datetime | None = None) -> None:
+def write_log(using: str, lines: Sequence[ScheduleLogLine], *, now: datetime | None = None) -> None:
     if lines:
-        execute("trail_add", using, {**_columns(lines), "now": now})
+        execute("schedule_log_add", using, {**_columns(lines), "now": now})
 
 
 def _near() -> float:

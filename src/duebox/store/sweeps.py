@@ -154,7 +154,7 @@ def dead_rows(using: str, window: Window, sweep: str, subscribers: Iterable[str]
 
 def hold_dead(using: str, rows: Sequence[DeadRow]) -> list[DeadRow]:
     """Lock the letters of these rows; gives the rows with those that are still dead and that nobody else has locked."""
-    held = {row[0] for row in run("sweep_hold", using, {"id": [id for each in rows for id in each.letters]})}
+    held = {row[0] for row in run("sweep_lock", using, {"id": [id for each in rows for id in each.letters]})}
     mine = (each._replace(letters={id: name for id, name in each.letters.items() if id in held}) for each in rows)
     return [each for each in mine if each.letters]
 

@@ -9,7 +9,6 @@ from duebox.events.subscribers import on
 from duebox.tasks import EVENT, SUBSCRIBER
 
 
-@on(EVENT, name=SUBSCRIBER, atomic=False)
 def run_task(event: Fact) -> Snooze | Discard | None:
     """The result is written before the delivery is settled: a task may fail, and its result must show that."""
     from duebox.tasks.backend import execute
@@ -17,3 +16,7 @@ def run_task(event: Fact) -> Snooze | Discard | None:
     here = handling.get()
     assert here is not None, "run by a worker"
     return execute(event, here.using)
+
+
+def register() -> None:
+    on(EVENT, name=SUBSCRIBER, atomic=False)(run_task)

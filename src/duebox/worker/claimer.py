@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from duebox import clock
 from duebox.context import metrics
 from duebox.store import leases
-from duebox.store.deliveries import Stream, claim, promote, set_aside
+from duebox.store.deliveries import Stream, claim, mark_waiting, promote
 from duebox.worker.handler_pool import HandlerPool
 from duebox.worker.lease import Lease
 from duebox.worker.listener import Listener
@@ -204,7 +204,7 @@ class BusyStreams:
         return bool(self._after) and self._make_more_wait()
 
     def _make_more_wait(self) -> bool:
-        found = set_aside(self._using, self._after, TUNABLES.busy_stream_chunk)
+        found = mark_waiting(self._using, self._after, TUNABLES.busy_stream_chunk)
         promote(self._using, self._after)
         self._after.update({stream: aside.last for stream, aside in found.items()})
         # Where more arrives than can be updated, the first delivery must run all the same.

@@ -150,17 +150,19 @@ class LimitedHandlers(BackgroundThread):
         using, allowed = self._using, dict(rooms)
         metered = {name: bucket for name in rooms if (bucket := self._limited[name].bucket)}
         if metered and not self._has_buckets:
-            destinations.make(using, {name: each.bucket for name, each in self._limited.items() if each.bucket})
+            destinations.create_buckets(
+                using, {name: each.bucket for name, each in self._limited.items() if each.bucket}
+            )
             self._has_buckets = True
         waiting: Counter[Stream] = Counter()
         with transaction.atomic(using=using):
             if metered:
-                tokens = destinations.hold(using, metered)
+                tokens = destinations.lock_buckets(using, metered)
                 allowed.update({name: min(rooms[name], int(tokens.tokens.get(name, 0.0))) for name in metered})
             claims = {name: self._take(name, lease, many, waiting) for name, many in allowed.items() if many > 0}
             if metered:
                 spent = {name: len(some) for name, some in claims.items() if some and name in metered}
-                destinations.spend(using, tokens, spent)
+                destinations.spend_tokens(using, tokens, spent)
         for name, bucket in metered.items():
             if len(claims.get(name, ())) == allowed[name]:  # there may be more, or there was no token
                 wait = max(

@@ -253,12 +253,12 @@ def test_endpoints_that_nobody_asks_for_are_forgotten(add, hooks, monkeypatch):
 
 
 def test_the_rate_of_an_endpoint_is_its_own(add, hooks):
-    assert hooks.part(str(add(rate=2.5).pk)).terms.rate == 2.5
-    assert hooks.part(str(add().pk)).terms.rate == 0
+    assert hooks.part(str(add(rate=2.5).pk)).policy.rate == 2.5
+    assert hooks.part(str(add().pk)).policy.rate == 0
 
 
 def test_an_endpoint_is_tried_for_three_days(hooks):
-    retry = hooks.terms.retry
+    retry = hooks.policy.retry
     assert [retry.delays[0], retry.delays[-1], sum(retry.delays)] == [5, 86_400, 272_105]
 
 

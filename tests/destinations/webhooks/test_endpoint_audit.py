@@ -171,7 +171,9 @@ def test_paused_and_resumed(add):
 
 def test_one_whose_breaker_somebody_closes_is_resumed(add):
     row = add("7")
-    destinations.open("default", f"to:hooks/{row.pk}", pause=60, longest=60, error="no", counts=True, probed=False)
+    destinations.open_breaker(
+        "default", f"to:hooks/{row.pk}", pause=60, longest=60, error="no", counts=True, probed=False
+    )
     assert api.resume(row)
     assert last(row).changes == {"left_alone": [True, False]}
 

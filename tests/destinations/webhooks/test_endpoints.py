@@ -148,7 +148,7 @@ def test_a_rate_is_a_number(hooks, receiver, rate):
 def left_alone(row):
     """Its breaker is open."""
     name = f"to:hooks/{row.pk}"
-    destinations.open("default", name, pause=600, longest=600, error="no", counts=True, probed=False)
+    destinations.open_breaker("default", name, pause=600, longest=600, error="no", counts=True, probed=False)
     return name
 
 

@@ -65,7 +65,7 @@ def test_nobody_is_warned_and_nothing_is_disabled(add, hooks, lose):
     row = add()
     WebhookEndpoint.objects.update(enabled_at=timezone.now() - timedelta(days=30))
     name = f"to:hooks/{row.pk}"
-    destinations.failing("default", name, "no key", gap=60)
+    destinations.record_failure("default", name, "no key", gap=60)
     lose()
     hooks.part(str(row.pk)).fails_since(timezone.now() - timedelta(days=6))
     row.refresh_from_db()

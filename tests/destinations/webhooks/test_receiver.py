@@ -265,7 +265,7 @@ def waits_for_a_lock():
 
 def test_a_receipt_belongs_to_the_transaction_around_it():
     with transaction.atomic():
-        assert store.receive("default", "acme", "msg_1")
+        assert store.record_webhook("default", "acme", "msg_1")
         transaction.set_rollback(True)
-    assert store.receive("default", "acme", "msg_1")
-    assert not store.receive("default", "acme", "msg_1")
+    assert store.record_webhook("default", "acme", "msg_1")
+    assert not store.record_webhook("default", "acme", "msg_1")

@@ -106,7 +106,9 @@ def test_the_queue_by_state_and_its_oldest(on):
 
 
 def test_destinations_by_state_with_their_endpoints_together():
-    destinations.open("default", "to:hooks/1", pause=60, longest=60, error="HTTP 503", counts=True, probed=False)
+    destinations.open_breaker(
+        "default", "to:hooks/1", pause=60, longest=60, error="HTTP 503", counts=True, probed=False
+    )
     destinations.pause("default", "to:hooks/2", "a test")
     destinations.pause("default", "to:bus", "a test")
     assert DestinationState.objects.count() == 3

@@ -12,7 +12,7 @@ import pytest
 import duebox
 from duebox.exceptions import Permanent, Throttled, TooLarge, Undelivered
 from duebox.models import Attempt, Delivery, DestinationState
-from duebox.store import destinations as gates
+from duebox.store import destinations as store
 from tests.support import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,7 +27,7 @@ def history(outcome):
     return Attempt.objects.filter(outcome=outcome).count()
 
 
-def gate():
+def state():
     return DestinationState.objects.filter(name="to:post").first()
 
 
@@ -36,7 +36,7 @@ def test_a_breaker_opens_when_too_much_fails_and_nothing_is_tried_while_it_is_op
     boxes["post"].answers = Undelivered("out of order")
     emit(30)
     hire()
-    found = eventually(lambda: (g := gate()) and g.open_until and g)
+    found = eventually(lambda: (g := state()) and g.open_until and g)
     tried = len(boxes["post"].calls)
     assert found.opened == 1
     assert found.error == "out of order"
@@ -53,10 +53,10 @@ def test_after_a_pause_one_event_is_tried_and_if_that_is_taken_the_rest_follows(
     boxes["post"].answers = Undelivered("out of order")
     emit(30)
     hire()
-    eventually(lambda: (g := gate()) and g.open_until)
+    eventually(lambda: (g := state()) and g.open_until)
     boxes["post"].answers = None
     eventually(lambda: history("delivered") == 30)
-    healed = eventually(lambda: (g := gate()) and g.open_until is None and g)
+    healed = eventually(lambda: (g := state()) and g.open_until is None and g)
     assert (healed.opened, healed.failing_since, healed.error) == (0, None, "")
 
 
@@ -66,10 +66,10 @@ def test_a_probe_that_fails_doubles_the_pause(destinations, hire):
     boxes["post"].answers = Undelivered("out of order")
     emit(30)
     hire()
-    eventually(lambda: (g := gate()) and g.opened >= 1)
+    eventually(lambda: (g := state()) and g.opened >= 1)
     eventually(lambda: not boxes["post"].at_once)
     before = len(boxes["post"].calls)
-    eventually(lambda: gate().opened >= 4)
+    eventually(lambda: state().opened >= 4)
     calls = boxes["post"].at[before:]
     pauses = [later - sooner for sooner, later in itertools.pairwise(calls)]
     assert len(calls) <= 5
@@ -94,7 +94,7 @@ class HalfOpen:
         eventually(lambda: self.box.at_once == 5)
         self.works = False
         emit(5)
-        eventually(lambda: (g := gate()) and g.open_until)
+        eventually(lambda: (g := state()) and g.open_until)
         eventually(lambda: self.box.at_once == 5)
         self.works = True
         self.box.answers = lambda fact: self._answer(fact, else_="" if self.probed.is_set() else "probe")
@@ -127,10 +127,10 @@ def test_late_good_news_of_a_call_that_began_before_the_pause_is_no_answer_of_th
     eventually(lambda: history("delivered") == 6)
     calls = len(half_open.box.calls)
     time.sleep(0.3)
-    assert gate().open_until is not None
+    assert state().open_until is not None
     assert len(half_open.box.calls) == calls
     half_open.end("probe", Undelivered("still out of order"))
-    eventually(lambda: gate().opened == 2)
+    eventually(lambda: state().opened == 2)
 
 
 def test_late_bad_news_of_a_call_that_began_before_the_pause_is_no_answer_of_the_probe(half_open):
@@ -138,11 +138,11 @@ def test_late_bad_news_of_a_call_that_began_before_the_pause_is_no_answer_of_the
     half_open.end("early", Undelivered("late"))
     eventually(lambda: history("retried") == retried + 5)
     time.sleep(0.3)
-    assert gate().opened == 1
+    assert state().opened == 1
     half_open.end("probe", None)
-    eventually(lambda: gate().open_until is None)
+    eventually(lambda: state().open_until is None)
     eventually(lambda: history("delivered") == 11)
-    assert gate().opened == 0
+    assert state().opened == 0
 
 
 def test_late_bad_news_after_the_probe_opens_nothing_again(half_open, caplog):
@@ -163,7 +163,7 @@ def test_an_error_in_the_event_itself_opens_nothing(destinations, hire):
     emit(30)
     hire()
     eventually(lambda: history("dead") == 30)
-    assert gate() is None
+    assert state() is None
 
 
 def test_a_destination_that_asks_for_it_is_left_alone_so_long(destinations, hire):
@@ -171,7 +171,7 @@ def test_a_destination_that_asks_for_it_is_left_alone_so_long(destinations, hire
     boxes["post"].answers = Throttled("too many", seconds=1.5, status=429)
     emit(5)
     hire()
-    eventually(lambda: (g := gate()) and g.open_until)
+    eventually(lambda: (g := state()) and g.open_until)
     boxes["post"].answers = None
     eventually(lambda: history("delivered") == 5)
     first, second = boxes["post"].at[:2]
@@ -185,7 +185,7 @@ def test_whoever_fails_for_long_is_told_since_when(destinations, hire):
     hire()
     [since] = eventually(lambda: boxes["post"].told)
     assert abs((datetime.now(UTC) - since).total_seconds()) < 60
-    assert gate().failing_since == since
+    assert state().failing_since == since
 
 
 def test_what_is_kept_of_a_long_traceback_is_the_line_that_says_what_happened(destinations, hire):
@@ -194,10 +194,10 @@ def test_what_is_kept_of_a_long_traceback_is_the_line_that_says_what_happened(de
     boxes["post"].answers = Undelivered(f"Traceback (most recent call last):\n{frames}ValueError: boom 17")
     emit(1)
     hire()
-    assert eventually(lambda: (g := gate()) and g.error) == "ValueError: boom 17"
+    assert eventually(lambda: (g := state()) and g.error) == "ValueError: boom 17"
     emit(10)
-    eventually(lambda: gate().open_until)
-    assert gate().error == "ValueError: boom 17"
+    eventually(lambda: state().open_until)
+    assert state().error == "ValueError: boom 17"
 
 
 def test_of_an_error_that_no_destination_has_said_the_class_is_kept(destinations, hire):
@@ -205,7 +205,7 @@ def test_of_an_error_that_no_destination_has_said_the_class_is_kept(destinations
     boxes["post"].answers = ConnectionRefusedError()
     emit(1)
     hire()
-    assert eventually(lambda: (g := gate()) and g.error) == "ConnectionRefusedError"
+    assert eventually(lambda: (g := state()) and g.error) == "ConnectionRefusedError"
 
 
 def test_a_batch_of_which_nothing_was_taken_fails_also_where_one_event_was_to_blame_itself(destinations, hire):
@@ -215,7 +215,7 @@ def test_a_batch_of_which_nothing_was_taken_fails_also_where_one_event_was_to_bl
     emit(3)
     hire()
     eventually(lambda: history("dead") == 3)
-    found = eventually(gate)
+    found = eventually(state)
     assert (found.failing_since is not None, found.error) == (True, "no credentials")
 
 
@@ -225,7 +225,7 @@ def test_a_batch_of_which_something_was_taken_does_not_fail(destinations, hire):
     emit(3)
     hire()
     eventually(lambda: (history("dead"), history("delivered")) == (2, 1))  # written one after the other
-    assert gate() is None
+    assert state() is None
 
 
 def test_a_success_ends_the_failing(destinations, hire):
@@ -234,19 +234,19 @@ def test_a_success_ends_the_failing(destinations, hire):
     emit(1)
     hire()
     eventually(lambda: history("delivered"))
-    eventually(lambda: gate().failing_since is None)
+    eventually(lambda: state().failing_since is None)
 
 
 def test_what_is_paused_waits_and_goes_on_when_it_is_resumed(destinations, hire):
     boxes = destinations(backend="Single", post={}, other={})
-    gates.pause("default", "to:post", "maintenance")
+    store.pause("default", "to:post", "maintenance")
     emit(5)
     hire()
     eventually(lambda: len(boxes["other"].calls) == 5)
     assert boxes["post"].calls == []
-    assert gates.resume("default", "to:post")
+    assert store.resume("default", "to:post")
     eventually(lambda: len(boxes["post"].calls) == 5)
-    assert not gates.resume("default", "to:post")
+    assert not store.resume("default", "to:post")
 
 
 @pytest.mark.soak

@@ -10,7 +10,7 @@ import pytest
 import duebox
 from duebox.exceptions import InvalidDestination, Permanent, Throttled, Undelivered
 from duebox.models import Attempt, Delivery, DestinationState
-from duebox.store import destinations as gates
+from duebox.store import destinations as store
 from duebox.store.run_sql import execute
 from duebox.worker.worker import Worker
 from tests.app.outside import Post, Single
@@ -145,7 +145,7 @@ def test_a_pause_takes_back_what_a_worker_holds_already(destinations, hire):
     emit(300)
     hire()
     eventually(lambda: len(boxes["post"].calls) >= 20)
-    gates.pause("default", "to:post", "enough")
+    store.pause("default", "to:post", "enough")
     eventually(lambda: not Delivery.objects.filter(lease__isnull=False).exists())
     before = len(boxes["post"].calls)
     assert before < 300
@@ -181,7 +181,7 @@ def test_a_rate_that_is_set_while_events_wait_is_kept(destinations, hire):
         duebox.emit("letter.sent", {"letters": ["a"]})
     hire()
     eventually(lambda: len(part.calls) >= 3)
-    part.terms = duebox.destinations.base.DestinationPolicy(rate=100.0)
+    part.policy = duebox.destinations.base.DestinationPolicy(rate=100.0)
     eventually(lambda: len(part.calls) == 30)
     assert boxes["post/a"] is part
 
@@ -204,7 +204,7 @@ def test_many_that_wait_in_two_streams_are_looked_through_at_once(transactional_
     Delivery.objects.filter(stream="s:1").earliest("id").delete()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = '4s'")
-        execute("promote_all", "default", {})
+        execute("stream_promote_all", "default", {})
     heads = Delivery.objects.filter(status="pending").values_list("stream", flat=True)
     assert sorted(heads) == ["s:0", "s:1"]
 

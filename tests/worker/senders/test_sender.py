@@ -248,7 +248,7 @@ def test_an_event_reaches_a_sleeping_worker_at_once(destinations, hire):
     eventually(lambda: boxes["post"].calls, 20)
 
 
-def test_a_gate_is_written_only_when_there_is_something_to_say(destinations, hire):
+def test_the_state_of_a_destination_is_written_only_when_it_changes(destinations, hire):
     destinations()
     emit(20)
     hire()

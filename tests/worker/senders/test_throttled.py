@@ -11,7 +11,7 @@ import pytest
 import duebox
 from duebox.exceptions import Throttled, Undelivered
 from duebox.models import Attempt, Delivery, DestinationState
-from duebox.store import destinations as gates
+from duebox.store import destinations as store
 from duebox.testing import drain
 from duebox.worker.senders import sender
 from tests.support import eventually
@@ -90,33 +90,33 @@ def test_nothing_more_goes_out_while_it_wants_peace_though_it_took_others(destin
 
 def test_what_is_paused_as_a_whole_is_paused_in_all_its_parts(destinations, hire):
     boxes = destinations(parts={"KIND": "Parts"})
-    gates.pause("default", "to:parts", "maintenance")
+    store.pause("default", "to:parts", "maintenance")
     emit(3, letters=["a", "b"])
     hire()
     eventually(lambda: Delivery.objects.filter(subscriber__startswith="to:").count() == 6)
-    assert gates.shut("default", ["to:parts/a", "to:parts/b"]) == {"to:parts/a", "to:parts/b"}
+    assert store.unavailable("default", ["to:parts/a", "to:parts/b"]) == {"to:parts/a", "to:parts/b"}
     time.sleep(0.3)
     assert Delivery.objects.filter(subscriber__startswith="to:").count() == 6
-    assert gates.resume("default", "to:parts")
+    assert store.resume("default", "to:parts")
     eventually(lambda: not Delivery.objects.exists())
     assert boxes
 
 
 def test_a_drain_leaves_alone_what_is_paused_as_a_whole(destinations):
     destinations(parts={"KIND": "Parts"})
-    gates.pause("default", "to:parts", "maintenance")
+    store.pause("default", "to:parts", "maintenance")
     emit(1, letters=["a"])
     drain()
     assert Delivery.objects.filter(subscriber="to:parts/a").exists()
 
 
 def test_failures_with_a_long_gap_between_them_are_not_one_failure(db):
-    first = gates.failing("default", "to:post", "no answer", gap=3600)
-    assert gates.failing("default", "to:post", "no answer", gap=3600) == first
+    first = store.record_failure("default", "to:post", "no answer", gap=3600)
+    assert store.record_failure("default", "to:post", "no answer", gap=3600) == first
     DestinationState.objects.update(failing_since="2026-01-01T00:00:00Z", failed_at="2026-01-02T00:00:00Z")
-    again = gates.failing("default", "to:post", "no answer", gap=3600)
+    again = store.record_failure("default", "to:post", "no answer", gap=3600)
     assert again > first
-    assert gates.failing("default", "to:post", "no answer", gap=3600) == again
+    assert store.record_failure("default", "to:post", "no answer", gap=3600) == again
 
 
 def test_one_that_fails_after_its_peace_is_tried_again_soon_also_without_a_breaker(destinations, hire):

@@ -18,10 +18,10 @@ _SENT = """
     LEFT JOIN duebox_event sweep ON sweep.id = event.causation_id
 """
 _PASSED_OVER = """
-    SELECT 't' || trail.id, schedule.type, trail.aggregate_type || ':' || trail.aggregate_id, trail.due_before, NULL,
-           schedule.zone, trail.what, schedule.data ->> 'name'
-    FROM duebox_schedule_log trail JOIN duebox_schedule schedule ON schedule.key = trail.source
-    WHERE trail.what IN ('skipped', 'missed') AND trail.due_before <= trail.at AND schedule.plan LIKE 'clinic.%'
+    SELECT 't' || entry.id, schedule.type, entry.aggregate_type || ':' || entry.aggregate_id, entry.due_before, NULL,
+           schedule.zone, entry.what, schedule.data ->> 'name'
+    FROM duebox_schedule_log entry JOIN duebox_schedule schedule ON schedule.key = entry.source
+    WHERE entry.what IN ('skipped', 'missed') AND entry.due_before <= entry.at AND schedule.plan LIKE 'clinic.%'
 """
 
 

@@ -32,7 +32,6 @@ def decrypted(token: str, what: str = "secret") -> str:
     except InvalidToken:
         raise InvalidSecret(
             f"The {what} of an endpoint cannot be decrypted: the key is missing; add it to DUEBOX['WEBHOOK_KEYS'], or "
-            f""
             "to SECRET_KEY_FALLBACKS if it was derived from SECRET_KEY."
         ) from None
 

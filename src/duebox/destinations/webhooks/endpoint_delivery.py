@@ -121,10 +121,10 @@ retried at this interval."""
 class EndpointDestination(Destination):
     """An endpoint, prepared for sending. A changed row needs a new one."""
 
-    def __init__(self, whole: Webhooks, row: WebhookEndpoint, terms: DestinationPolicy) -> None:
+    def __init__(self, whole: Webhooks, row: WebhookEndpoint, policy: DestinationPolicy) -> None:
         super().__init__(f"{whole.alias}/{row.pk}")
         self.row = row
-        self.terms = replace(terms, rate=row.rate) if row.rate else terms
+        self.policy = replace(policy, rate=row.rate) if row.rate else policy
         self._whole, self._signs = whole, _live_secrets(row)
         self._ready: tuple[Target, RequestTemplate, Redaction] | Undelivered
         try:
@@ -160,7 +160,7 @@ class EndpointDestination(Destination):
 
     def fails_since(self, since: datetime) -> None:
         if isinstance(self._ready, Throttled):  # the endpoint is not at fault, so this time does not count
-            destinations.close(self._whole.using, str(Address.of_destination(self.alias)), probed=False)
+            destinations.close_breaker(self._whole.using, str(Address.of_destination(self.alias)), probed=False)
             return
         endpoint_lifecycle.warn(self.row, since, self._whole.disable_after_days, self._whole.using, self._warned)
 

@@ -100,7 +100,7 @@ class _Receiver:
         using = self.using or conf().DATABASE
         source = self.source(request) if callable(self.source) else self.source
         with transaction.atomic(using=using):
-            if not store.receive(using, source, received.id):
+            if not store.record_webhook(using, source, received.id):
                 return _plain(200, "Received before.")
             response: HttpResponseBase = view() or HttpResponse(status=204)
             if not 200 <= response.status_code < 300:

@@ -59,10 +59,10 @@ WITH RECURSIVE named AS (
 )
 SELECT counted.subscriber, sum(counted.due)::bigint, sum(counted.running)::bigint, sum(counted.retrying)::bigint,
        sum(counted.later)::bigint, min(counted.oldest), bool_or(counted.more_due), bool_or(counted.more_later),
-       bool_or(coalesce(gate.paused_at, whole.paused_at) IS NOT NULL
-               OR coalesce(gate.open_until > statement_timestamp(), false))
+       bool_or(coalesce(state.paused_at, whole.paused_at) IS NOT NULL
+               OR coalesce(state.open_until > statement_timestamp(), false))
 FROM counted
-LEFT JOIN duebox_destination_state gate ON gate.name = counted.subscriber
+LEFT JOIN duebox_destination_state state ON state.name = counted.subscriber
 LEFT JOIN duebox_destination_state whole ON whole.name = split_part(counted.subscriber, '/', 1)
 GROUP BY counted.subscriber
 ORDER BY counted.subscriber

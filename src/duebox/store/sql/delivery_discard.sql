@@ -1,4 +1,4 @@
--- Discard deliveries: delete the rows, and add the reason to the history. They are locked by delivery_hold.sql.
+-- Discard deliveries: delete the rows, and add the reason to the history. They are locked by delivery_lock.sql.
 WITH gone AS (
     DELETE FROM duebox_delivery
     WHERE id = ANY(%(id)s::bigint[])

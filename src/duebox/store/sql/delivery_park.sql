@@ -1,5 +1,5 @@
 -- Park deliveries: no worker claims them, and they are listed separately. One in a stream blocks those behind it. They
--- are locked by delivery_hold.sql.
+-- are locked by delivery_lock.sql.
 WITH aside AS (
     UPDATE duebox_delivery SET status = 'parked', lease = NULL
     WHERE id = ANY(%(id)s::bigint[])

@@ -1,5 +1,5 @@
 -- Make deliveries due now, with all their attempts available; the history names who requested it. They are locked by
--- delivery_hold.sql, so no other transaction changes them meanwhile. There are `step` seconds between one and the next,
+-- delivery_lock.sql, so no other transaction changes them meanwhile. There are `step` seconds between one and the next,
 -- so that they are not all retried at the same time.
 WITH given AS (
     SELECT id, position FROM unnest(%(id)s::bigint[]) WITH ORDINALITY AS given (id, position)

@@ -2,8 +2,8 @@
 -- text.
 WITH results AS (
     DELETE FROM duebox_task WHERE event_id = ANY(%(id)s::uuid[])
-), handed_over AS (
-    DELETE FROM duebox_handover WHERE event_id = ANY(%(id)s::uuid[])
+), sent_tasks AS (
+    DELETE FROM duebox_sent_task WHERE event_id = ANY(%(id)s::uuid[])
 ), lines AS (
     UPDATE duebox_attempt SET note = '' WHERE event_id = ANY(%(id)s::uuid[]) AND note <> '' RETURNING 1
 )

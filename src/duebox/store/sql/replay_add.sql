@@ -24,7 +24,7 @@ WITH given AS (
     FROM added ORDER BY id
 ), heard AS (
     -- The result of a task for the earlier delivery does not apply to this one.
-    DELETE FROM duebox_handover h USING added WHERE h.subscriber = added.subscriber AND h.event_id = added.event_id
+    DELETE FROM duebox_sent_task h USING added WHERE h.subscriber = added.subscriber AND h.event_id = added.event_id
 ), woken AS (
     SELECT pg_notify('duebox', 'later') WHERE EXISTS (SELECT FROM added)
 )

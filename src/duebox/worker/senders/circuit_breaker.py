@@ -33,17 +33,17 @@ def _judge(using: str, queue: DestinationQueue, ended: list[Ended], *, tripped: 
     if accepted_some:
         _has_recovered(using, queue, probed=probed)
     elif probed and not errors:  # the error was about the event, not about the destination
-        destinations.probe_again(using, queue.name, TUNABLES.probe_again_seconds)
+        destinations.delay_probe(using, queue.name, TUNABLES.probe_again_seconds)
     if not errors:
         return False
     if not accepted_some:
         _is_failing(using, queue, errors[-1])
     if (asked := seconds_asked(ended)) > 0:  # even if it has accepted others
         return _open(using, queue, asked, errors[-1], counts=False, probed=probed)
-    if queue.terms.breaker and (probed or tripped):
-        return _open(using, queue, queue.terms.breaker.pause, errors[-1], counts=True, probed=probed)
+    if queue.policy.breaker and (probed or tripped):
+        return _open(using, queue, queue.policy.breaker.pause, errors[-1], counts=True, probed=probed)
     if probed:  # it had asked for a pause, and now fails for another reason
-        destinations.probe_again(using, queue.name, TUNABLES.probe_again_seconds)
+        destinations.delay_probe(using, queue.name, TUNABLES.probe_again_seconds)
     return False
 
 
@@ -54,7 +54,7 @@ def _has_recovered(using: str, queue: DestinationQueue, *, probed: bool) -> None
         logger.info("destination works again: name=%s", queue.name, extra={"destination": queue.name})
         queue.recent.clear()
         queue.recovered_at = time.monotonic()
-    destinations.close(using, queue.name, probed=probed)
+    destinations.close_breaker(using, queue.name, probed=probed)
     queue.failing_since = None
 
 
@@ -62,8 +62,8 @@ def _is_failing(using: str, queue: DestinationQueue, error: BaseException) -> No
     now = time.monotonic()
     if queue.failing_since and now - queue.stored_failing_at < TUNABLES.store_failing_seconds:
         return
-    gap = TUNABLES.failing_gap * queue.terms.retry.longest + TUNABLES.store_failing_seconds
-    queue.failing_since = destinations.failing(using, queue.name, error_line(error), gap=gap)
+    gap = TUNABLES.failing_gap * queue.policy.retry.longest + TUNABLES.store_failing_seconds
+    queue.failing_since = destinations.record_failure(using, queue.name, error_line(error), gap=gap)
     queue.stored_failing_at = now
     queue.destination.fails_since(datetime.fromtimestamp(queue.failing_since, UTC))
 
@@ -71,9 +71,9 @@ def _is_failing(using: str, queue: DestinationQueue, error: BaseException) -> No
 def _open(
     using: str, queue: DestinationQueue, pause: float, error: BaseException, *, counts: bool, probed: bool
 ) -> bool:
-    longest = max(pause, queue.terms.breaker.longest) if queue.terms.breaker and counts else pause
+    longest = max(pause, queue.policy.breaker.longest) if queue.policy.breaker and counts else pause
     line = error_line(error)
-    seconds = destinations.open(
+    seconds = destinations.open_breaker(
         using, queue.name, pause=pause, longest=longest, error=line, counts=counts, probed=probed
     )
     queue.recent.clear()

@@ -93,7 +93,7 @@ class DestinationClaimer:
     def _probed(self, names: list[str]) -> set[str]:
         """The ones whose pause is over and that this worker, and no other, tries with one event."""
         ready = [name for name in names if self._queues.open(name) is not None]
-        won = destinations.probe(self._using, ready, TUNABLES.probe_seconds) if ready else set()
+        won = destinations.start_probes(self._using, ready, TUNABLES.probe_seconds) if ready else set()
         for name in won:
             self._queues[name].probing = True
         return won
@@ -108,7 +108,9 @@ class DestinationClaimer:
         if plain:
             claims, waiting = destinations.claim(using, lease, plain, past=past)
         if metered:
-            more = destinations.claim_metered(using, lease, {name: many[name] for name in metered}, metered, past=past)
+            more = destinations.claim_within_rates(
+                using, lease, {name: many[name] for name in metered}, metered, past=past
+            )
             claims, waiting = claims + more.claims, waiting + more.waiting
             for name, bucket in metered.items():
                 self._queues[name].look_at = time.monotonic() + max(
@@ -128,5 +130,5 @@ class DestinationClaimer:
             self._settler.release(spare, "one is tried first")
         for name in probed - tried:
             self._queues[name].probing = False
-            destinations.probe_again(self._using, name, TUNABLES.probe_again_seconds)
+            destinations.delay_probe(self._using, name, TUNABLES.probe_again_seconds)
         return chosen

@@ -39,11 +39,11 @@ class Bundle:
 
 class DestinationQueue:
     def __init__(
-        self, name: str, destination: Destination, terms: DestinationPolicy, pace: float | None = None
+        self, name: str, destination: Destination, policy: DestinationPolicy, pace: float | None = None
     ) -> None:
         self.name = name
         self.destination = destination
-        self.terms = terms
+        self.policy = policy
         self.waiting: deque[Claim] = deque()
         self.running: set[Bundle] = set()
         self.sending = 0
@@ -75,14 +75,14 @@ class DestinationQueue:
 
     @property
     def bucket(self) -> Bucket | None:
-        return Bucket(self.terms.rate, self.terms.bucket) if self.terms.rate else None
+        return Bucket(self.policy.rate, self.policy.bucket) if self.policy.rate else None
 
     def room(self) -> int:
         """How many more to claim: as many as can be started soon, and none while enough wait. Another worker could send
         what waits too long here."""
         target = self._calls_at_once() * self.destination.batch_size
-        if self.terms.rate:  # a claim spends tokens: events that wait here would be sent in a burst
-            return max(0, max(target, math.ceil(self.terms.rate * TUNABLES.destination_tokens_seconds)) - self.held)
+        if self.policy.rate:  # a claim spends tokens: events that wait here would be sent in a burst
+            return max(0, max(target, math.ceil(self.policy.rate * TUNABLES.destination_tokens_seconds)) - self.held)
         if self.pace is not None and self.pace < TUNABLES.claim_ahead_seconds:
             target = max(
                 2 * target,
@@ -95,7 +95,7 @@ class DestinationQueue:
         if not self.waiting or self.tripped:
             return False
         if self.probing:  # it does not wait for calls that began before the pause
-            return self.probe not in self.running and len(self.running) < self.terms.concurrency
+            return self.probe not in self.running and len(self.running) < self.policy.concurrency
         return len(self.running) < self._calls_at_once()
 
     @property
@@ -147,7 +147,7 @@ class DestinationQueue:
 
     def breaks(self) -> bool:
         """Whether so many events failed lately that the circuit breaker should open."""
-        breaker = self.terms.breaker
+        breaker = self.policy.breaker
         if breaker is None:
             return False
         self.forget()
@@ -157,7 +157,7 @@ class DestinationQueue:
 
     def forget(self) -> None:
         """Drop the counts of seconds before the window of the circuit breaker."""
-        since = time.monotonic() - (self.terms.breaker.window if self.terms.breaker else 0.0)
+        since = time.monotonic() - (self.policy.breaker.window if self.policy.breaker else 0.0)
         while self.recent and self.recent[0][0] < since:
             self.recent.popleft()
 
@@ -169,7 +169,7 @@ class DestinationQueue:
 
     def _calls_at_once(self) -> int:
         """One until the first answer, and while one event is tried."""
-        return 1 if self.pace is None or self.probing else self.terms.concurrency
+        return 1 if self.pace is None or self.probing else self.policy.concurrency
 
 
 logger = logging.getLogger("duebox.worker")
@@ -221,16 +221,16 @@ class DestinationQueues:
         """The queue of a destination as it is configured now; None if the destination cannot be created, whatever the
         reason: the others are served all the same."""
         try:
-            destination, terms = self._destination(name)
+            destination, policy = self._destination(name)
         except Exception as error:
             self._log_broken(name, error)
             return None
         queue = self._queues.get(name)
         if queue is None:
-            queue = self._queues[name] = DestinationQueue(name, destination, terms, pace=self._paces.pop(name, None))
-        queue.destination, queue.terms = destination, terms
+            queue = self._queues[name] = DestinationQueue(name, destination, policy, pace=self._paces.pop(name, None))
+        queue.destination, queue.policy = destination, policy
         if queue.bucket and not queue.has_bucket:
-            destinations.make(self._using, {name: queue.bucket})
+            destinations.create_buckets(self._using, {name: queue.bucket})
             queue.has_bucket = True
         return queue
 
@@ -254,10 +254,10 @@ class DestinationQueues:
         whole = subscription.destination(self._using)
         self._logged_at.pop(name, None)
         if not address.key:
-            return whole, subscription.terms
+            return whole, subscription.policy
         part = whole.part(address.key)
-        rate, burst = part.terms.rate, part.terms.burst
-        return part, replace(subscription.terms, rate=rate, burst=burst) if rate else subscription.terms
+        rate, burst = part.policy.rate, part.policy.burst
+        return part, replace(subscription.policy, rate=rate, burst=burst) if rate else subscription.policy
 
     def _log_broken(self, name: str, error: Exception) -> None:
         if time.monotonic() > self._logged_at.get(name, float("-inf")) + TUNABLES.log_broken_destination_seconds:

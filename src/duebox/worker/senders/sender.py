@@ -214,7 +214,7 @@ class Sender:
         if not waiting or time.monotonic() < self._look_for_pauses_at:
             return
         self._look_for_pauses_at = time.monotonic() + TUNABLES.look_for_pauses_seconds
-        for name in destinations.shut(self._using, waiting):
+        for name in destinations.unavailable(self._using, waiting):
             self._settler.release(self._sender_threads.clear(waiting[name]), "its destination is left alone")
 
     def _is_left_for_later(self, each: Ready) -> bool:

@@ -42,7 +42,7 @@ def send(bundle: Bundle, clock: Clock) -> list[Ended]:
     return [
         Ended(
             each,
-            expired.get(id(each)) or outcome_of(results.get(id(each), gone), each, queue.terms),
+            expired.get(id(each)) or outcome_of(results.get(id(each), gone), each, queue.policy),
             started,
             took,
         )
@@ -82,10 +82,10 @@ def _as_exception(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else Undelivered(f"{type(error).__name__}: {error}")
 
 
-def outcome_of(result: Result, claim: Claim, terms: DestinationPolicy) -> Outcome:
+def outcome_of(result: Result, claim: Claim, policy: DestinationPolicy) -> Outcome:
     if result is None or isinstance(result, Delivered | Snooze | Discard):
         return result
-    return by_policy(terms.retry, claim, result, on_dead=terms.on_dead)
+    return by_policy(policy.retry, claim, result, on_dead=policy.on_dead)
 
 
 def is_success(outcome: Outcome) -> bool:
@@ -142,7 +142,7 @@ class SenderThreads:
             queue.waiting.extend(claims)
             self._turns.setdefault(queue.name, queue)
             bundles = -(-len(claims) // queue.destination.batch_size)
-            wanted = min(bundles, queue.terms.concurrency)
+            wanted = min(bundles, queue.policy.concurrency)
             free = max(0, self._idle - self._notified)
             for _ in range(min(wanted - free, self._most - len(self._threads))):
                 self._start_thread()
@@ -216,7 +216,7 @@ class SenderThreads:
         self._resources.wakeup.sender.set()
 
     def _failed(self, bundle: Bundle, error: BaseException) -> list[Ended]:
-        now, on_dead = self._resources.clock.now(), bundle.queue.terms.on_dead
+        now, on_dead = self._resources.clock.now(), bundle.queue.policy.on_dead
         return [could_not_run(each, error, started=now, on_dead=on_dead) for each in bundle.claims]
 
     def _send(self, bundle: Bundle) -> list[Ended]:

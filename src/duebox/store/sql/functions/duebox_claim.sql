@@ -1,5 +1,5 @@
 -- Leases due deliveries of handlers to one worker, oldest first, and returns them with their events. Those of
--- destinations are claimed by `outside_claim`: the many deliveries that wait for a slow destination must not be read
+-- destinations are claimed by `destination_claim`: the many deliveries that wait for a slow destination must not be read
 -- here.
 --
 -- The rows are addressed by ctid = ANY(ARRAY(...)), never by a join with the LIMITed query: under a generic plan
@@ -50,7 +50,7 @@ WITH holder AS MATERIALIZED (
     ORDER BY d.due_at, d.id
     LIMIT most
     FOR UPDATE OF d SKIP LOCKED
-), parked AS (
+), waiting AS (
     -- Only the head of a stream may run; the others leave the due index until they are heads.
     UPDATE duebox_delivery SET status = 'waiting'
     WHERE ctid = ANY(ARRAY(SELECT place FROM due WHERE behind))
@@ -66,7 +66,7 @@ SELECT c.id, c.subscriber, c.stream, c.attempt, c.rescues, date_part('epoch', c.
        e.data::text, e.metadata::text
 FROM claimed c LEFT JOIN duebox_event e ON e.id = c.event_id
 UNION ALL
-SELECT p.id, p.subscriber, p.stream, -1::smallint, p.rescues, date_part('epoch', p.due_at),
+SELECT w.id, w.subscriber, w.stream, -1::smallint, w.rescues, date_part('epoch', w.due_at),
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM parked p;
+FROM waiting w;
 END $$;

@@ -73,9 +73,9 @@ WITH RECURSIVE pending_name AS (
     ) parts
     GROUP BY subscriber
 )
-SELECT coalesce(gate.name, counted.subscriber), coalesce(counted.waiting, 0), coalesce(counted.dead, 0),
-       gate.paused_at, coalesce(gate.paused_note, ''), gate.open_until, gate.failing_since, coalesce(gate.error, ''),
+SELECT coalesce(state.name, counted.subscriber), coalesce(counted.waiting, 0), coalesce(counted.dead, 0),
+       state.paused_at, coalesce(state.paused_note, ''), state.open_until, state.failing_since, coalesce(state.error, ''),
        coalesce(counted.more, false)
 FROM counted
-FULL JOIN (SELECT * FROM duebox_destination_state WHERE name LIKE 'to:%%') gate ON gate.name = counted.subscriber
+FULL JOIN (SELECT * FROM duebox_destination_state WHERE name LIKE 'to:%%') state ON state.name = counted.subscriber
 ORDER BY 1

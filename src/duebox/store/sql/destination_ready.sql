@@ -16,16 +16,16 @@ WITH RECURSIVE named AS (
 )
 SELECT named.subscriber,
        extract(epoch FROM first.due_at - coalesce(%(now)s::timestamptz, statement_timestamp()))::float8,
-       gate.paused_at IS NOT NULL OR whole.paused_at IS NOT NULL,
-       extract(epoch FROM gate.open_until - statement_timestamp())::float8,
-       extract(epoch FROM gate.failing_since)::float8
+       state.paused_at IS NOT NULL OR whole.paused_at IS NOT NULL,
+       extract(epoch FROM state.open_until - statement_timestamp())::float8,
+       extract(epoch FROM state.failing_since)::float8
 FROM named
 CROSS JOIN LATERAL (
     SELECT d.due_at FROM duebox_delivery d
     WHERE d.status = 'pending' AND d.subscriber LIKE 'to:%%' AND d.subscriber = named.subscriber AND d.lease IS NULL
     ORDER BY d.due_at, d.id LIMIT 1
 ) first
-LEFT JOIN duebox_destination_state gate ON gate.name = named.subscriber
+LEFT JOIN duebox_destination_state state ON state.name = named.subscriber
 -- Pausing `to:hooks` pauses all of `to:hooks/...`.
 LEFT JOIN duebox_destination_state whole ON whole.name = split_part(named.subscriber, '/', 1)
 WHERE named.subscriber IS NOT NULL

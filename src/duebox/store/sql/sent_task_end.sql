@@ -1,7 +1,7 @@
 -- Store the result of a task. The delivery becomes due, so that a worker settles it now; one that a worker holds at
 -- this moment is not changed, because the worker checks again soon.
 WITH ended AS (
-    UPDATE duebox_handover
+    UPDATE duebox_sent_task
     SET ended_at = coalesce(%(now)s::timestamptz, statement_timestamp()), error = %(error)s, permanent = %(permanent)s
     WHERE task_id = %(task_id)s AND task = %(task)s AND ended_at IS NULL
     RETURNING subscriber, event_id

@@ -1,7 +1,7 @@
--- Park deliveries behind the heads of a few streams, some of each, in one statement, so that claims need not read them
--- all. In each stream it continues after the last time. Returns how many were parked in each stream, and the last of
--- them.
-WITH parked AS (
+-- Give the status "waiting" to deliveries behind the heads of a few streams, some of each, in one statement, so that claims
+-- need not read them all. In each stream it continues after the last time. Returns how many in each stream, and the last
+-- of them.
+WITH waiting AS (
     UPDATE duebox_delivery SET status = 'waiting'
     WHERE ctid = ANY(ARRAY(
         SELECT behind.place
@@ -25,4 +25,4 @@ WITH parked AS (
     ))
     RETURNING id, subscriber, stream
 )
-SELECT subscriber, stream, count(*), max(id) FROM parked GROUP BY subscriber, stream
+SELECT subscriber, stream, count(*), max(id) FROM waiting GROUP BY subscriber, stream

@@ -26,7 +26,7 @@ WITH holder AS MATERIALIZED (
         LIMIT wanted.many
         FOR UPDATE OF d SKIP LOCKED
     ) found
-), parked AS (
+), waiting AS (
     UPDATE duebox_delivery SET status = 'waiting'
     WHERE ctid = ANY(ARRAY(SELECT place FROM due WHERE behind))
     RETURNING id, event_id, subscriber, stream, attempt, rescues, due_at
@@ -41,6 +41,6 @@ SELECT c.id, c.subscriber, c.stream, c.attempt, c.rescues, date_part('epoch', c.
        e.data::text, e.metadata::text
 FROM claimed c LEFT JOIN duebox_event e ON e.id = c.event_id
 UNION ALL
-SELECT p.id, p.subscriber, p.stream, -1, p.rescues, date_part('epoch', p.due_at),
+SELECT w.id, w.subscriber, w.stream, -1, w.rescues, date_part('epoch', w.due_at),
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM parked p
+FROM waiting w

@@ -1,4 +1,4 @@
--- The head of each of these streams becomes due again, if it had been parked behind one that is settled now. Locked in
+-- The head of each of these streams becomes due again, if it was waiting for one that is settled now. Locked in
 -- the order of ids, so that two workers with streams in common do not deadlock; not skipped when locked, since a claim
 -- may hold such a row for a moment and then leave it as it was.
 UPDATE duebox_delivery SET status = 'pending'
