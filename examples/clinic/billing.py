@@ -1,7 +1,7 @@
 """A second service on the same database, in FastAPI and SQLAlchemy: it takes payments.
 
 The payment and its event are in one transaction of SQLAlchemy. A worker in the lifespan of the app runs the sweep over
-tasks that are due soon. `make demo` starts it where fastapi, uvicorn and sqlalchemy are installed; by hand:
+tasks that are due soon. `make demo` starts it; by hand:
 
     uvicorn --port 8001 examples.clinic.billing:app
 """

@@ -19,6 +19,10 @@ Name = Annotated[str, "What the person is called", PII]
 Doctor = Annotated[str, "The name of the doctor", PII]
 Email = Annotated[str, "Where mail reaches the patient", PII]
 
+# To whom the events of appointments belong: endpoints of this organization get them as webhooks, with these fields.
+CLINIC = "clinic"
+PUBLIC = frozenset({"reference", "starts_at"})
+
 
 # People
 
@@ -83,22 +87,22 @@ class WithPhone(OfAppointment):
     phone: Annotated[str, "Where text messages reach the patient", PII]
 
 
-@duebox.event("appointment.booked", aggregate="appointment", owner="front desk")
+@duebox.event("appointment.booked", aggregate="appointment", owner="front desk", public=PUBLIC)
 class AppointmentBooked(WithPhone):
     """A patient has a time with a doctor."""
 
 
-@duebox.event("appointment.rescheduled", aggregate="appointment", owner="front desk")
+@duebox.event("appointment.rescheduled", aggregate="appointment", owner="front desk", public=PUBLIC)
 class AppointmentRescheduled(WithPhone):
     """The same appointment has another time."""
 
 
-@duebox.event("appointment.cancelled", aggregate="appointment", owner="front desk")
+@duebox.event("appointment.cancelled", aggregate="appointment", owner="front desk", public=PUBLIC)
 class AppointmentCancelled(WithPhone):
     """The patient will not come; the time is free again."""
 
 
-@duebox.event("appointment.attended", aggregate="appointment", owner="front desk")
+@duebox.event("appointment.attended", aggregate="appointment", owner="front desk", public=PUBLIC)
 class AppointmentAttended(WithPhone):
     """The patient came."""
 

@@ -1,11 +1,13 @@
-"""What visitors see: one page about one appointment. Parts of it are asked for again every second, by htmx.
+"""What visitors see: one page about one appointment, and one about what leaves the clinic. Parts of them are asked for
+again every second, by htmx.
 
-It works without JavaScript, too: then a visitor reloads it.
+They work without JavaScript, too: then a visitor reloads them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,13 +28,15 @@ from duebox import deliveries
 from duebox.models import Event, Schedule, Worker
 from duebox.observe.watch import Sight, latest
 from duebox.when import clock_changes, local_time
-from examples.clinic import example_data, outside
+from examples.clinic import aws, example_data, outside
 from examples.clinic.fast_forward import fast_forward, next_moment
 from examples.clinic.models import Appointment, Doctor, Message, Patient
 from examples.clinic.raw_sql import statements
+from examples.clinic.receiver import Received
 
-FEED = 14
+FEED = 20
 LIST = 8
+LATEST = 12
 LEADS = {
     "-P1D": "1 day before",
     "-PT2H": "2 hours before",
@@ -99,6 +103,7 @@ _moves = Moves()
 def home(request: HttpRequest) -> HttpResponse:
     appointment = _appointment(request)
     context: dict[str, Any] = {
+        "page": "home",
         "appointment": appointment,
         "appointments": Appointment.objects.select_related("patient", "doctor").order_by("-starts_at")[:LIST],
         "patients": Patient.objects.order_by("pk"),
@@ -107,16 +112,30 @@ def home(request: HttpRequest) -> HttpResponse:
         "zones": example_data.ZONES,
         # Each form carries its key from the moment it was shown: a double click does things once.
         "key": uuid4(),
-        "parts": {name: _part(name, appointment) for name in PARTS},
+        "parts": {name: _part(name, appointment) for name in ON_HOME},
         "can_move_clock": fast_forward.is_possible,
         "is_moving": fast_forward.target is not None,
         "billing": settings.BILLING_ADDRESS,
+        "receives": settings.RECEIVER_PORT,
     }
     if appointment:
         context["statements"] = statements(appointment).values()
         context["clocks"] = OnClocks.of(appointment.starts_at, appointment)
         context["changes"] = _clock_changes(appointment)
     return render(request, "clinic/home.html", context)
+
+
+@require_GET
+@never_cache
+def outgoing(request: HttpRequest) -> HttpResponse:
+    """What other programs got: webhooks, and messages of EventBridge and SQS."""
+    context = {
+        "page": "outgoing",
+        "parts": {name: _part(name, None) for name in ON_OUTGOING},
+        "receives": settings.RECEIVER_PORT,
+        "aws": settings.AWS_ADDRESS,
+    }
+    return render(request, "clinic/outgoing.html", context)
 
 
 @require_GET
@@ -253,9 +272,41 @@ def _short(error: str) -> str:
     return f"{name.rpartition('.')[2]}{colon}{message}"
 
 
+def _webhooks(appointment: Appointment | None) -> dict[str, Any]:
+    return {"requests": [_request(each) for each in Received(settings.RECEIVED).latest(LATEST)]}
+
+
+def _request(stored: dict[str, Any]) -> dict[str, Any]:
+    """As it came, and its body in a form that is easier to read."""
+    try:
+        body = json.loads(stored["body"])
+    except ValueError:
+        body = stored["body"]  # refused, whatever it is
+    return {
+        **stored,
+        "is_genuine": stored["status"] < 300,
+        "event": body,
+        "body": json.dumps(body, indent=2, ensure_ascii=False),
+        "headers": "\n".join(f"{name}: {value}" for name, value in stored["headers"].items()),
+        "at": datetime.fromisoformat(stored["at"]),
+    }
+
+
+def _aws(appointment: Appointment | None) -> dict[str, Any]:
+    try:
+        queues = {"bus": aws.consumer.from_bus(), "queue": aws.consumer.from_queue()} if settings.AWS_ADDRESS else {}
+    except Exception as error:  # boto3 has many: the server is not there yet, or the queues are not
+        return {"missing": f"{type(error).__name__}: {error}"}
+    return {name: found[:LATEST] for name, found in queues.items()}
+
+
 PARTS: dict[str, Callable[[Appointment | None], dict[str, Any]]] = {
     "clock": _clock,
     "reminders": _reminders,
     "gateway": _gateway,
     "feed": _feed,
+    "webhooks": _webhooks,
+    "aws": _aws,
 }
+ON_OUTGOING = ("webhooks", "aws")
+ON_HOME = [name for name in PARTS if name not in ON_OUTGOING]

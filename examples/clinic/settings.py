@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from examples.clinic import aws
 from examples.clinic.database import database
 
 BASE_DIR = Path(__file__).resolve().parent
@@ -14,6 +15,11 @@ OUTBOX = FOLDER / "outbox"
 
 # The address of the second service, `billing`, if it runs.
 BILLING_ADDRESS = os.environ.get("CLINIC_BILLING", "")
+# The port of the program that receives webhooks, `receiver`, if it runs, and the folder where it stores them.
+RECEIVER_PORT = int(os.environ.get("CLINIC_RECEIVER", 0))
+RECEIVED = FOLDER / "received"
+# The address of a local AWS server, if one runs: see `aws`.
+AWS_ADDRESS = os.environ.get("CLINIC_AWS", "")
 
 SECRET_KEY = "not a secret: an example"
 DEBUG = False
@@ -65,6 +71,11 @@ DATABASES = {
         "ATOMIC_REQUESTS": True,
     }
 }
+# Webhooks go to public addresses over TLS, unless the options allow more: here one port of this machine.
+WEBHOOKS = {
+    "BACKEND": "duebox.destinations.webhooks.Webhooks",
+    "OPTIONS": {"http": True, "ports": [RECEIVER_PORT], "allow_private": ["127.0.0.1"], "timeout": 5},
+}
 DUEBOX = {
     "PRODUCER": "clinic",
     # Who reads the events need not know in which app a model is.
@@ -80,6 +91,11 @@ DUEBOX = {
         "organizations.Subscription": "subscription",
         "organizations.User": "user",
     },
+    "DESTINATIONS": {
+        **({"webhooks": WEBHOOKS} if RECEIVER_PORT else {}),
+        **(aws.destinations(AWS_ADDRESS) if AWS_ADDRESS else {}),
+    },
+    "ROUTES": aws.ROUTES if AWS_ADDRESS else [],
     # The ids of events have the real time in them. By a clock that is months ahead (see `timelapse`) all are old.
     **({"RETENTION_EVENTS_DAYS": None, "RETENTION_ATTEMPTS_DAYS": None} if "CLINIC_TIME_LAPSE" in os.environ else {}),
 }

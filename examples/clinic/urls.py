@@ -13,11 +13,13 @@ urlpatterns = [
     # `runserver` serves static files only with DEBUG = True, which an example should not show.
     path("static/<path:path>", serve, {"insecure": True}),
     path("", pages.home),
+    path("outgoing/", pages.outgoing),
     path("parts/<slug:name>/", pages.part),
     path("controls/example-data/", controls.add_example_data),
     path("controls/sql/<slug:name>/", controls.run_statement),
     path("controls/gateway/", controls.switch_gateway),
     path("controls/dead-letters/retry/", controls.retry_dead_letters),
+    path("controls/forgery/", controls.send_forgery),
     path("controls/clock/", controls.fast_forward),
     path("patients/", people.invite_patient),
     path("patients/<int:pk>/register/", people.register_patient),

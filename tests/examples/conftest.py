@@ -26,7 +26,7 @@ class Clinic:
             self.printed += line
             if "Ctrl-C stops everything" in line:
                 break
-        [*_, self.url] = [word for word in self.printed.split() if word.endswith("/") and "/admin/" not in word]
+        self.url = next(word for word in self.printed.split() if word.startswith("http") and word.endswith("/"))
 
     def stop(self) -> int:
         """As Ctrl-C does."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import pathlib
 import re
 from collections.abc import Iterator
@@ -167,21 +169,86 @@ def test_fast_forward_brings_reminders_at_their_time(page):
     assert eventually(lambda: "The clock goes on" not in page.text, 30)
 
 
+def received(page):
+    """The requests on the page, the newest first: the badge, and the headers and the body as they are shown."""
+    found = page.script(
+        "return [...document.querySelectorAll('#part-webhooks .received > li')]"
+        ".map((each) => [each.querySelector('.badge').innerText, each.querySelector('pre').textContent])"
+    )
+    return [(badge, *text.split("\n\n", 1)) for badge, text in found]
+
+
 @pytest.mark.browser
-def test_the_page_is_sound_in_light_and_dark_on_a_phone_and_without_errors(page):
+def test_a_bundled_receiver_verifies_webhooks_and_refuses_a_forged_one(page):
+    page.choose("/appointments/", "doctor", "Dr. Rivera")
+    page.choose("/appointments/", "starts_at", "2027-04-07T10:00")
+    page.click("Book")
+    assert page.shows("Booked: ")
+    reference = page.reference
+    page.click("another page")
+    assert page.shows("What other programs receive")
+
+    def first():
+        return [each for each in received(page) if reference in each[2]]
+
+    assert eventually(first, 15)
+    [(badge, headers, body)] = first()
+    assert badge == "signature verified"
+    told = json.loads(body)
+    assert (told["type"], told["workspace_id"]) == ("appointment.booked", "clinic")
+    assert told["data"] == {"reference": reference, "starts_at": "2027-04-07T14:00:00+00:00"}
+    given = dict(line.split(": ", 1) for line in headers.splitlines())
+    assert given["webhook-id"] == told["id"]
+    assert given["webhook-signature"].startswith("v1,")
+    assert "555" not in body  # the phone number stays inside
+    page.find("#part-webhooks summary").click()
+    assert page.shows(f"webhook-signature: {given['webhook-signature']}")
+
+    page.click("Send a forged request")
+    assert page.shows("The receiver answered 401")
+    assert eventually(lambda: received(page)[0][0] == "refused")
+    assert page.shows("answered with 401")
+    page.visit(f"/admin/duebox/events/{told['id']}/")
+    assert page.shows("public.appointment.booked")
+    assert page.complaints() == []
+
+
+def test_eventbridge_and_a_fifo_queue_of_a_local_aws_server_get_the_events_of_appointments(clinic):
+    page = post(clinic, "/appointments/", booking(clinic, "Dr. Okafor", "2027-04-08T09:00"))
+    [reference] = re.findall(r'id="appointment">Appointment <code>(\w+)', page)
+    post(clinic, f"/appointments/{reference}/reschedule/", {"key": "aws-1", "starts_at": "2027-04-08T11:00"})
+    post(clinic, f"/appointments/{reference}/cancel/", {"key": "aws-2"})
+    steps = ["appointment.booked", "appointment.rescheduled", "appointment.cancelled"]
+
+    def arrived(heading: str) -> list[dict[str, Any]]:
+        """The bodies below a heading of the page, the oldest first."""
+        _, _, rest = get(clinic, "/outgoing/").partition(heading)
+        bodies = re.findall(r'<pre class="code">(.+?)</pre>', rest.partition("<h3>")[0], flags=re.DOTALL)
+        return [body for body in map(json.loads, map(unescape, reversed(bodies))) if reference in json.dumps(body)]
+
+    # moto may still be starting; until then the destinations are paused.
+    assert eventually(lambda: [each["event_type"] for each in arrived("FIFO queue")] == steps, 60)
+    assert eventually(lambda: sorted(each["detail-type"] for each in arrived("Event bus")) == sorted(steps), 60)
+    assert {each["source"] for each in arrived("Event bus")} == {"clinic"}
+    assert [each["aggregate_id"] for each in arrived("FIFO queue")] == [reference] * 3
+    assert "MessageGroupId appointment:" + reference in get(clinic, "/outgoing/")
+
+
+@pytest.mark.browser
+def test_the_pages_are_sound_in_light_and_dark_on_a_phone_and_without_errors(page):
     found: dict[str, list[str]] = {}
-    for scheme in ("light", "dark"):
-        for width in (390, 1280):
-            page.scheme(scheme)
-            page.size(width)
-            page.visit()
-            wrong = page.complaints()
-            if (wide := page.script("return document.documentElement.scrollWidth")) > width:
-                wrong.append(f"is {wide} px wide")
-            page.script(AXE)
-            wrong += page.chromium.execute_async_script(SERIOUS)
-            if wrong:
-                found[f"{scheme} {width}"] = wrong
+    for scheme, width, path in itertools.product(("light", "dark"), (390, 1280), ("/", "/outgoing/")):
+        page.scheme(scheme)
+        page.size(width)
+        page.visit(path)
+        page.script("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+        wrong = page.complaints()
+        if (wide := page.script("return document.documentElement.scrollWidth")) > width:
+            wrong.append(f"is {wide} px wide")
+        page.script(AXE)
+        wrong += page.chromium.execute_async_script(SERIOUS)
+        if wrong:
+            found[f"{path} {scheme} {width}"] = wrong
     page.scheme("light")
     assert found == {}
 
@@ -198,10 +265,7 @@ def test_the_dashboard_is_beside_it_with_a_user_signed_in(page):
 
 def test_everything_works_without_javascript(clinic):
     """Plain forms and redirects."""
-    text = get(clinic, "/")
-    [key] = re.findall(r'name="key" value="book-([^"]+)"', text)
-    form = {"key": key, "patient": "2", "doctor": "Dr. Lindqvist", "starts_at": "2027-04-05T09:00"}
-    text = post(clinic, "/appointments/", form)
+    text = post(clinic, "/appointments/", booking(clinic, "Dr. Lindqvist", "2027-04-05T09:00"))
     assert "Booked: " in text
     [reference] = re.findall(r'id="appointment">Appointment <code>(\w+)', text)
     assert text.count('badge-wait">planned') == 4
@@ -245,6 +309,11 @@ def test_ctrl_c_stops_everything(tmp_path):
         assert running.stop() == 0, running.printed
     assert [each for each in children if each.is_running()] == []
     assert not (tmp_path / "postgres" / "postmaster.pid").exists()
+
+
+def booking(clinic: Clinic, doctor: str, starts_at: str) -> dict[str, str]:
+    [key] = re.findall(r'name="key" value="book-([^"]+)"', get(clinic, "/"))
+    return {"key": key, "patient": "2", "doctor": doctor, "starts_at": starts_at}
 
 
 def get(clinic: Clinic, path: str) -> str:

@@ -114,7 +114,7 @@ def the_present_shows_everything_and_loses_nothing(output):
         assert shown in output, output
     assert counted(output, "lost") == 0
     assert counted(output, "events") > 10
-    assert counted(output, "public") == 10
+    assert counted(output, "public") > 10
     assert "\033[" not in output
 
 

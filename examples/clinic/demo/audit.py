@@ -15,7 +15,7 @@ from examples.clinic.demo.client import Client
 
 _WITHOUT_ENTRY = """
     SELECT count(*) FROM duebox_event
-    WHERE aggregate_type = 'appointment' AND id NOT IN (SELECT event_id FROM clinic_timelineentry)
+    WHERE starts_with(type, 'appointment.') AND id NOT IN (SELECT event_id FROM clinic_timelineentry)
 """
 _WITHOUT_TWIN = """
     SELECT count(*) FROM duebox_event event WHERE type = ANY (%s) AND NOT EXISTS (

@@ -76,10 +76,19 @@ class Stage:
         with self._screen.step("starting the worker"):
             _wait_until(_worker_listens, worker)
 
-    def open_billing(self, port: int, **environment: str) -> None:
+    def start_receiver(self, port: int, folder: Path) -> None:
+        """The program that webhooks go to; it is there a second later."""
+        folder.mkdir(parents=True)
+        self._run("receiver", "-m", "examples.clinic.receiver", "--port", str(port), str(folder))
+
+    def start_billing(self, port: int) -> None:
         """The second service; it is there some seconds later."""
         command = ("-m", "uvicorn", "--port", str(port), "--log-level", "warning", "examples.clinic.billing:app")
-        self._run("billing", *command, **environment, CLINIC_ADDRESS=f"http://127.0.0.1:{self.port}")
+        self._run("billing", *command, CLINIC_ADDRESS=f"http://127.0.0.1:{self.port}")
+
+    def start_aws(self, port: int) -> None:
+        """The local AWS server; it is there some seconds later."""
+        self._run("aws", "-m", "moto.server", "--host", "127.0.0.1", "--port", str(port))
 
     def close(self) -> None:
         """Stop what `open` started."""

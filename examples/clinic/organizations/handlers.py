@@ -85,7 +85,9 @@ def _sentence(told: object) -> str:
     raise ValueError(f"No sentence for {told!r}; add one.")
 
 
-@duebox.on("public.*", name="partners", atomic=False)
+@duebox.on("public.organization.*", name="partners", atomic=False)
+@duebox.on("public.member.*", name="partners.members", atomic=False)
+@duebox.on("public.subscription.*", name="partners.plan", atomic=False)
 def tell_partners(event: duebox.Fact) -> None:
     """Passes on what is allowed to leave: a public event holds no more than that."""
     outside.publish(event)

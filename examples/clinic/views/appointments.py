@@ -27,9 +27,8 @@ def book(request: HttpRequest) -> HttpResponse:
 
 
 def book_one(wanted: Appointment, *, key: str) -> str:
-    booked = duebox.emit(
-        _fact(events.AppointmentBooked, wanted), about=wanted, idempotency_key=key, on_conflict="first"
-    )
+    fact = _fact(events.AppointmentBooked, wanted)
+    booked = duebox.emit(fact, about=wanted, organization=events.CLINIC, idempotency_key=key, on_conflict="first")
     if not booked.created:
         return str(booked.data["reference"])  # the second click: answer what the first one got
     _save(wanted, force_insert=True)
@@ -76,7 +75,8 @@ def _booked(reference: str) -> Appointment:
 
 
 def _tell(request: HttpRequest, kind: type[events.WithPhone], appointment: Appointment, told: str) -> HttpResponse:
-    duebox.emit(_fact(kind, appointment), about=appointment, idempotency_key=forms.key(request))
+    fact = _fact(kind, appointment)
+    duebox.emit(fact, about=appointment, organization=events.CLINIC, idempotency_key=forms.key(request))
     return forms.answer(request, {"appointment": appointment.reference}, told)
 
 

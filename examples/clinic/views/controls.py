@@ -1,16 +1,24 @@
-"""What the page offers besides the work of a clinic: SQL, a gateway to break, retries, a clock to move."""
+"""What the pages offer besides the work of a clinic: SQL, a gateway to break, retries, a forged webhook, and a clock to
+move."""
 
 from __future__ import annotations
 
+import json
+import time
 from datetime import timedelta
+from http.client import HTTPConnection
+from uuid import uuid4
 
+from django.conf import settings
+from django.contrib import messages
 from django.db import IntegrityError, connection
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from duebox import deliveries
+from duebox.destinations.webhooks import new_secret, signed_headers
 from examples.clinic import example_data, forms, outside
 from examples.clinic import fast_forward as clock
 from examples.clinic.models import Appointment
@@ -56,6 +64,22 @@ def retry_dead_letters(request: HttpRequest) -> HttpResponse:
     done = deliveries.retry(state="dead", by="a visitor of the clinic")
     told = f"{len(done.ids)} dead letter{'' if len(done.ids) == 1 else 's'} retried."
     return forms.answer(request, {"retried": done.ids}, told)
+
+
+@require_POST
+def send_forgery(request: HttpRequest) -> HttpResponse:
+    """A webhook that somebody else sends to the receiver: it looks right, but the secret is a guess."""
+    if not settings.RECEIVER_PORT:
+        raise Refused("no program receives webhooks here; start the clinic with `make demo`")
+    forged = {"id": f"forged-{uuid4()}", "type": "appointment.cancelled", "data": {"reference": "A-1"}}
+    body = json.dumps(forged).encode()
+    headers = signed_headers(forged["id"], int(time.time()), body, [new_secret()])
+    receiver = HTTPConnection("127.0.0.1", settings.RECEIVER_PORT, timeout=5)
+    receiver.request("POST", "/hook", body, {"Content-Type": "application/json", **headers})
+    answer = receiver.getresponse()
+    messages.success(request, f"The receiver answered {answer.status}: {answer.read().decode()}.")
+    receiver.close()
+    return redirect("/outgoing/")
 
 
 @require_POST
