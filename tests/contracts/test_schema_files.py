@@ -104,6 +104,22 @@ def test_a_class_wins_over_its_file(folder, invited):
     assert event_types.latest("member.invited") == invited
 
 
+def test_a_class_that_is_imported_after_its_file_wins_as_well(folder, invited, declare):
+    schema_files.write(folder, of(invited))
+    event_types.forget("member.invited")
+    schema_files.load(folder)  # before handlers.py, where the class may be
+
+    @declare("member.invited")
+    class MemberInvited:
+        email: str
+
+    latest = event_types.latest("member.invited")
+    assert latest.shape is MemberInvited
+    assert set(latest.schema["properties"]) == {"email"}
+    assert event_types.latest("public.member.invited") is None, "the public event of the file is gone with it"
+    assert event_types.type_of(MemberInvited) == latest
+
+
 def test_without_a_folder_there_is_nothing(folder):
     assert schema_files.read(folder) == {}
     schema_files.load(folder)

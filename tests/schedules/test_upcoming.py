@@ -462,3 +462,9 @@ def test_a_count_that_is_reached_exactly_is_not_capped(trip):
     duebox.schedule("bell.rung", repeat=Timetable(rule=every(minutes=1), zone="UTC", remaining=1000), key="it")
     [each] = duebox.upcoming_schedules()
     assert (each.count, each.more) == (1000, False)
+
+
+def test_a_type_of_entities_as_a_text_is_refused_with_the_two_ways_to_write_it():
+    for verb in (duebox.upcoming, duebox.cancel, duebox.pause, duebox.resume, duebox.restore):
+        with pytest.raises(InvalidSchedule, match=r"'bell' is a text; .* the model class, or \('bell', None\)"):
+            verb(about="bell")

@@ -38,6 +38,11 @@ class EventType:
     check_name: bool = True
     """Whether the system check `duebox.E040` checks the grammar of the name. Its spelling is always checked."""
 
+    @property
+    def is_from_file(self) -> bool:
+        """Whether a schema file declares it. A class of the same type and version takes the place of the file."""
+        return self.origin.endswith(".json")
+
     @cached_property
     def validator(self) -> Validator:
         return compiled(json_schema.closed(self.schema))
@@ -155,12 +160,15 @@ def declare(new: EventType) -> None:
     except InvalidContract as error:
         raise InvalidContract(f"{new.name} v{new.version}: {error}") from None
     old = registry.get(new.name, {}).get(new.version)
-    if old is not None and old.origin != new.origin:
+    replaces_file = old is not None and old.is_from_file and new.shape is not None
+    if old is not None and old.origin != new.origin and not replaces_file:
         raise InvalidContract(
             f"{new.name} v{new.version} is declared by {old.origin} and by {new.origin}; keep one of them, or give the "
             f"other version={new.version + 1}."
         )
     registry.setdefault(new.name, {})[new.version] = new
+    if old is not None and old.public_event:
+        registry.get(old.public_event.name, {}).pop(new.version, None)  # the new declaration may have none
     if new.public_event and not is_misspelt:
         registry.setdefault(new.public_event.name, {})[new.version] = new.public_event
     if new.shape is not None:

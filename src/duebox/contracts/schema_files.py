@@ -230,16 +230,12 @@ def texts(place: Path, kinds: Iterable[EventType]) -> dict[Path, str]:
     """The content of the files of the folder, without those that declare a type themselves."""
     kinds = tuple(kinds)
     # A public event is written even if the type that it is made from is declared by a file.
-    found = {path_of(place, kind): document(kind) for kind in kinds if kind.twin_of or not _is_from_file(kind)}
+    found = {path_of(place, kind): document(kind) for kind in kinds if kind.twin_of or not kind.is_from_file}
     if found:
         found[place / INTERNAL] = envelope_schema()
         if any(kind.twin_of for kind in kinds):
             found[place / PUBLIC] = public_envelope_schema()
     return {path: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for path, schema in found.items()}
-
-
-def _is_from_file(kind: EventType) -> bool:
-    return kind.origin.endswith(".json")
 
 
 def differences(place: Path, kinds: Iterable[EventType]) -> list[Difference]:

@@ -280,10 +280,16 @@ def key_of(key: Key) -> str:
     raise InvalidSchedule(f"key={key!r} is not text; to mean all schedules of an entity pass about=...")
 
 
-def entities_of(about: Entities) -> tuple[str, str | None]:
+def entities_of(about: Entities | str) -> tuple[str, str | None]:
     """Type and id of an entity; without an id where all of its type are meant."""
     if _is_schedule(about):
         raise InvalidSchedule(f"about={about!r} is a schedule, not an entity; pass it as the key.")
+    if isinstance(about, str):
+        kind = about[:80]
+        raise InvalidSchedule(
+            f"about={kind!r} is a text; for all of a type pass the model class, or ({kind!r}, None); for one of them "
+            "pass a saved model instance or a pair."
+        )
     if isinstance(about, type) and issubclass(about, models.Model):
         return aggregate_type(about), None
     if isinstance(about, tuple) and len(about) == 2 and about[1] is None:
@@ -305,8 +311,10 @@ def _locked(rows: ScheduleQuerySet) -> list[Schedule]:
 
 
 def _checked_key(key: str) -> str:
-    if not isinstance(key, str) or not 1 <= len(key) <= KEY_LIMIT or not key.isprintable():
-        raise InvalidSchedule(f"key={str(key)[:80]!r} must be 1 to {KEY_LIMIT} printable characters.")
+    if not isinstance(key, str):
+        raise InvalidSchedule(f"key is of type {type(key).__name__}; pass a text.")
+    if not 1 <= len(key) <= KEY_LIMIT or not key.isprintable():
+        raise InvalidSchedule(f"key={key[:80]!r} must be 1 to {KEY_LIMIT} printable characters.")
     return key
 
 
