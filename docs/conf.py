@@ -17,6 +17,8 @@ myst_heading_anchors = 4
 # Which test proves which requirement: for those who work on Duebox.
 exclude_patterns = ["_build", "requirements.md"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["duebox.css"]
 html_title = f"Duebox {release}"
 html_theme_options = {
     "source_repository": _package["urls"]["Repository"],

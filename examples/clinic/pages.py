@@ -259,6 +259,8 @@ def _seen(sight: Sight, *, is_last: bool) -> dict[str, Any]:
     again = f"again in {sight.wait_seconds:.1f} s" if is_last and sight.wait_seconds is not None else ""
     return {
         "row": sight.row,
+        # Of an endpoint the destination alone: its id would push the outcome out of sight.
+        "handler": sight.row.subscriber.partition("/")[0],
         "about": sight.about,
         "late_ms": None if sight.late_seconds is None else sight.late_seconds * 1000,
         "colour": COLOURS.get(sight.row.outcome, "wait"),

@@ -25,6 +25,11 @@ class PageTest(TestCase):
         page = self.client.post("/controls/example-data/", headers={"Accept": "text/html"}, follow=True)
         self.assertContains(page, "Reminders that follow an appointment")
 
+    def test_without_a_receiver_and_an_aws_server_the_page_says_how_to_start_them(self) -> None:
+        page = self.client.get("/outgoing/")
+        self.assertContains(page, "No program receives webhooks")
+        self.assertContains(page, "make demo AWS=1")
+
     def test_it_shows_reminders_on_three_clocks_and_what_a_clock_change_does(self) -> None:
         with travel(FRIDAY):
             example_data.add()

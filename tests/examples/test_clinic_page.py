@@ -185,7 +185,7 @@ def test_a_bundled_receiver_verifies_webhooks_and_refuses_a_forged_one(page):
     page.click("Book")
     assert page.shows("Booked: ")
     reference = page.reference
-    page.click("another page")
+    page.click("Outgoing")
     assert page.shows("What other programs receive")
 
     def first():
