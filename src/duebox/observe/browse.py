@@ -156,7 +156,7 @@ def schedules(
 ) -> Page[Schedule]:
     """Those that are scheduled in the order in which they fire; others newest first. With `state` and `last_state`."""
     alias, asked = using or conf().DATABASE, filters or ScheduleFilters()
-    rows = Schedule.objects.using(alias).all()
+    rows = Schedule.objects.using(alias).defer("data")
     with migrated(alias):
         if asked.state == "scheduled":
             return _in_order_of_time(rows.scheduled(), asked, after, limit)
