@@ -504,7 +504,7 @@ def test_the_page_that_asks_for_a_reason_sends_any_number_of_rows_in_one_field(b
 def test_an_event_that_is_deleted_while_its_page_is_read_is_left_out(boss, dead, path):
     def delete_after_it_is_read(execute, sql, params, many, context):
         result = execute(sql, params, many, context)
-        if sql.startswith("SELECT") and '"duebox_event"."data"' in sql:
+        if sql.startswith("SELECT") and '"duebox_event"."metadata"' in sql:
             with connection.cursor() as cursor:
                 cursor.cursor.execute("DELETE FROM duebox_event")
         return result
@@ -512,6 +512,19 @@ def test_an_event_that_is_deleted_while_its_page_is_read_is_left_out(boss, dead,
     with connection.execute_wrapper(delete_after_it_is_read):
         response = boss.get(f"/admin/duebox/event/{path.format(dead.pk)}")
     assert response.status_code == (302 if path else 200)
+
+
+def test_an_event_that_is_deleted_before_its_payload_is_read_has_none(boss, dead):
+    def delete_before_it_is_read(execute, sql, params, many, context):
+        if sql.startswith("SELECT") and '"duebox_event"."data"' in sql:
+            with connection.cursor() as cursor:
+                cursor.cursor.execute("DELETE FROM duebox_event")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(delete_before_it_is_read):
+        assert boss.get(f"/admin/duebox/event/{dead.pk}/change/").status_code == 200
+    with connection.execute_wrapper(delete_before_it_is_read):
+        assert boss.get(f"/admin/duebox/event/{dead.pk}/change/").status_code == 302
 
 
 def test_a_reason_of_blanks_is_asked_for_again(boss, dead):

@@ -65,11 +65,13 @@ class Filters(TypedDict, total=False):
 
 
 @_needs_tables
-def find(*, limit: int | None = 50, using: str | None = None, **filters: Unpack[Filters]) -> list[OpenDelivery]:
+def find(
+    *, limit: int | None = 50, payload: bool = True, using: str | None = None, **filters: Unpack[Filters]
+) -> list[OpenDelivery]:
     """Deliveries that match all filters, by default in any state. Pending ones are ordered by due time, others by
-    id."""
+    id. Without `payload` their `data` is left empty, and not read: it may be large."""
     alias = using or conf().DATABASE
-    found = operations.find(alias, limit=limit, **_which(alias, filters))
+    found = operations.find(alias, limit=limit, payload=payload, **_which(alias, filters))
     if not found:
         _refuse_unknown_type(filters.get("type"))
     return found
@@ -77,18 +79,24 @@ def find(*, limit: int | None = 50, using: str | None = None, **filters: Unpack[
 
 @_needs_tables
 def newest(
-    *, before: int | None = None, limit: int = 50, using: str | None = None, **filters: Unpack[Filters]
+    *,
+    before: int | None = None,
+    limit: int = 50,
+    payload: bool = True,
+    using: str | None = None,
+    **filters: Unpack[Filters],
 ) -> list[OpenDelivery]:
     """Deliveries that match all filters, newest first, one page at a time: `before` is the last id of the previous
-    page."""
+    page. `payload` as in `find`."""
     alias = using or conf().DATABASE
-    return operations.newest(alias, before=before, limit=limit, **_which(alias, filters))
+    return operations.newest(alias, before=before, limit=limit, payload=payload, **_which(alias, filters))
 
 
 @_needs_tables
-def get(id: int, *, using: str | None = None) -> OpenDelivery | None:
-    """The delivery with this id; None if there is none, or if it was delivered or discarded."""
-    found = operations.find(using or conf().DATABASE, ids=[id])
+def get(id: int, *, payload: bool = True, using: str | None = None) -> OpenDelivery | None:
+    """The delivery with this id; None if there is none, or if it was delivered or discarded. `payload` as in
+    `find`."""
+    found = operations.find(using or conf().DATABASE, payload=payload, ids=[id])
     return found[0] if found else None
 
 

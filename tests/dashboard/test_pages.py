@@ -73,6 +73,18 @@ def test_the_status_is_read_once_a_second_for_all_viewers(reader, django_assert_
         text_of(reader)
 
 
+def test_an_event_that_is_deleted_before_its_payload_is_read_is_not_found(reader, dead):
+    def delete_before_it_is_read(execute, sql, params, many, context):
+        if sql.startswith("SELECT") and '"duebox_event"."data"' in sql:
+            with connection.cursor() as cursor:
+                cursor.cursor.execute("DELETE FROM duebox_event")
+        return execute(sql, params, many, context)
+
+    id = Event.objects.first().id
+    with connection.execute_wrapper(delete_before_it_is_read):
+        assert reader.get(f"{ROOT}events/{id}/").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["events/", "dead-letters/", "schedules/", "destinations/", "workers/"])
 def test_a_list_takes_a_fixed_number_of_queries(reader, dead, path, django_assert_max_num_queries):
     with django_assert_max_num_queries(22):

@@ -78,7 +78,7 @@ class DeliveryAdmin(FactAdmin):
 
     def with_details(self, rows: list[Any]) -> list[Any]:
         """As operators see deliveries on the command line: with their event, last error and worker."""
-        found = operations.find(conf().DATABASE, ids=[row.pk for row in rows]) if rows else []
+        found = operations.find(conf().DATABASE, payload=False, ids=[row.pk for row in rows]) if rows else []
         open_ones = {each.id: each for each in found}
         # One that was delivered since the list was read has no details any more.
         shown = [row for row in rows if row.pk in open_ones]

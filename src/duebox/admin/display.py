@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,7 +17,7 @@ from duebox.conf import conf
 from duebox.dead_letters.fingerprint import telling_line
 from duebox.models import Attempt, Delivery, Event
 from duebox.models.audit import name_of
-from duebox.observe.show import masked
+from duebox.observe.show import json_text, masked
 
 MOST_ATTEMPTS = 100
 """How many a page shows, the newest: an event may have gone to thousands of endpoints."""
@@ -48,8 +47,8 @@ def created_by(row: Any) -> str:
     return name_of(row.actor) or "-"
 
 
-def as_json(value: Any) -> str:
-    return format_html('<pre class="duebox-json">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False))
+def as_json(value: Any, *, whole: str = "") -> str:
+    return format_html('<pre class="duebox-json">{}</pre>', json_text(value, indent=2, whole=whole))
 
 
 def payload(row: Any, *, visible: bool) -> str:
@@ -57,7 +56,8 @@ def payload(row: Any, *, visible: bool) -> str:
     for a user who may not see payloads."""
     if not visible:
         return f"{MASK} (your account does not have the permission duebox.view_payload)"
-    return as_json(masked(row.type, row.version, row.data))
+    whole = f"show --as {row._meta.model_name} {row.pk} --payload --json"
+    return as_json(masked(row.type, row.version, row.data), whole=whole)
 
 
 def payload_of_event(id: UUID, *, visible: bool) -> str:

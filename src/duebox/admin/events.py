@@ -69,6 +69,9 @@ class EventAdmin(FactAdmin):
     date_hierarchy = "recorded_at"
     actions = ("retry_failed_events",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("data")
+
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         shown = "payload" if display.may_see_payloads(request) else "masked_payload"
         metadata = "all_metadata" if display.may_see_payloads(request) else "masked_metadata"

@@ -110,7 +110,7 @@ class ScheduleAdmin(FactAdmin):
     actions = ("cancel_schedules", "retry_failed_schedules", "pause_schedules", "resume_schedules")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return Schedule.objects.using(conf().DATABASE).of_project()
+        return Schedule.objects.using(conf().DATABASE).defer("data").of_project()
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("due_at", "id") if self._is_upcoming(request) else ("-id",)

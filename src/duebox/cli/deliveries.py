@@ -19,6 +19,7 @@ from duebox.cli.worker import positive
 from duebox.conf import conf
 from duebox.deliveries import FAILED, STATES, Blocked, Done, Filters, Group, OpenDelivery
 from duebox.events.identities import printable
+from duebox.observe.show import json_text
 
 _SHOWN = 5
 _ERROR_LIMIT = 120
@@ -28,10 +29,10 @@ _ERROR_LIMIT = 120
 def show_all(command: BaseCommand, options: Options) -> None:
     """List deliveries in any state."""
     limit = options["limit"]
-    found = deliveries.find(limit=limit + 1, using=options["database"], **_filters(options))
+    found = deliveries.find(limit=limit + 1, payload=False, using=options["database"], **_filters(options))
     if options["json"]:
         for each in found[:limit]:
-            command.stdout.write(json.dumps(each.as_dict()))
+            command.stdout.write(json.dumps({name: value for name, value in each.as_dict().items() if name != "data"}))
         return
     head = ("id", "state", "event", "about", "to", "due or dead, utc", "failed", "error")
     for line in aligned(head, [_cells(each) for each in found[:limit]]) if found else ["No deliveries."]:
@@ -157,7 +158,7 @@ def _report(command: BaseCommand, options: Options, done: Done, word: str, said:
 
 
 def _show_one(command: BaseCommand, options: Options, ids: list[int]) -> None:
-    sample = deliveries.get(ids[0], using=options["database"]) if ids else None
+    sample = deliveries.get(ids[0], payload=False, using=options["database"]) if ids else None
     if sample is not None:
         error = f": {printable(sample.error_line)}" if sample.error_line else ""
         command.stdout.write(f"The first of them is {sample.id}, {sample.event_type} to {sample.subscriber}{error}")
@@ -172,7 +173,7 @@ def _page(found: OpenDelivery, history: list[dict[str, Any]]) -> list[str]:
         "expires": f"{readable(found.expires_at)} UTC" if found.expires_at else "",
     }  # fmt: skip
     lines += [f"{name}: {printable(value)}" for name, value in facts.items() if value]
-    lines.append(f"data: {json.dumps(found.data)}")
+    lines.append(f"data: {printable(json_text(found.data, whole='deliveries show --json'))}")
     for each in history:
         took = f", {each['took_ms']:.0f} ms" if each["took_ms"] is not None else ""
         number = f"attempt {each['number']}: " if each["number"] else ""

@@ -19,13 +19,14 @@ from duebox.observe.explain import explain as explained
 from duebox.observe.find import KINDS, find
 from duebox.observe.lines import local, span
 from duebox.observe.records import DAYS, load
-from duebox.observe.show import facts
+from duebox.observe.show import facts, json_text
 from duebox.observe.watch import INTERVAL_SECONDS, Sight
 from duebox.observe.watch import watch as attempts
 from duebox.schedules.schedule import project_zone
 from duebox.when import local_time
 
 _ERROR_LIMIT = 120
+_WHOLE = "show ... --payload --json"
 
 
 def add_target_options(parser: CommandParser) -> None:
@@ -48,7 +49,10 @@ def add_show_options(parser: CommandParser) -> None:
 def show(command: BaseCommand, options: dict[str, Any]) -> None:
     """Show an event, a delivery, a schedule, an entity or a correlation id. It finds out which of them is meant."""
     using = options["database"]
-    found = facts(load(find(options["id"], kind=options["kind"], using=using), using=using), payload=options["payload"])
+    found = facts(
+        load(find(options["id"], kind=options["kind"], using=using), payload=options["payload"], using=using),
+        payload=options["payload"],
+    )
     if options["json"]:
         command.stdout.write(json.dumps(found))
         return
@@ -75,7 +79,7 @@ def _facts_page(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}:"
             yield from aligned([each.replace("_", " ") for each in columns], _rows(found[name], columns))
     for each in [each for each in found["events"] if "data" in each] if whole != "events" else ():
-        yield f"data of {each['id']}: {json.dumps(each['data'], ensure_ascii=False)}"
+        yield f"data of {each['id']}: {json_text(each['data'], whole=_WHOLE)}"
     yield from (f"{each[0].upper()}{each[1:]}." for each in found["more"])
 
 
@@ -104,7 +108,7 @@ def _text(name: str, value: Any) -> str:
         return f"{value:.0f}"
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    return json_text(value, whole=_WHOLE) if isinstance(value, dict) else str(value)
 
 
 def add_explain_options(parser: CommandParser) -> None:

@@ -17,6 +17,7 @@ from duebox.cli.output import aligned, readable, with_weekday
 from duebox.cli.plan import no_such_plan
 from duebox.cli.worker import positive
 from duebox.conf import conf
+from duebox.events.identities import printable
 from duebox.exceptions import InvalidEvent
 from duebox.schedules.plans import plans
 from duebox.schedules.schedule import project_zone
@@ -196,15 +197,19 @@ def _tell_overdue(command: BaseCommand, found: Sequence[Upcoming]) -> None:
 
 
 def _cells(one: Upcoming) -> tuple[str, ...]:
-    return _local(one), one.zone, readable(one.at), one.type, ":".join(one.about or ()), one.key, ", ".join(one.marks)
+    return _local(one), one.zone, readable(one.at), one.type, *_names(one), ", ".join(one.marks)
 
 
 def _cells_of_schedule(each: UpcomingSchedule) -> tuple[str, ...]:
     one, count = each.next, f"{each.count}+" if each.more else str(each.count)
-    about, marks = ":".join(one.about or ()), ", ".join(one.marks)
     return (
-        _local(one), one.zone, readable(one.at), each.rule, count, one.type, about, one.key, each.last_state, marks,
+        _local(one), one.zone, readable(one.at), each.rule, count, one.type, *_names(one), each.last_state,
+        ", ".join(one.marks),
     )  # fmt: skip
+
+
+def _names(one: Upcoming) -> tuple[str, str]:
+    return printable(":".join(one.about or ())), printable(one.key)
 
 
 def _local(one: Upcoming) -> str:

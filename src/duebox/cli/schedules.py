@@ -45,7 +45,7 @@ Act = Callable[..., int]
 def show_all(command: BaseCommand, options: Options) -> None:
     """List schedules: their rules, and when each fires next."""
     limit = options["limit"]
-    found = schedules.listed(_asked(options).order_by("due_at", "id")[: limit + 1])
+    found = schedules.listed(_asked(options).defer("data").order_by("due_at", "id")[: limit + 1])
     if options["json"]:
         for row in found[:limit]:
             command.stdout.write(json.dumps(_as_dict(row)))

@@ -61,10 +61,12 @@ def group(request: HttpRequest, id: str) -> HttpResponse:
         return redirect("duebox_dashboard:dead_letters")
     text = request.GET.get("before", "")
     before = browse.id_cursor(text)
-    rows = operations.newest(conf().DATABASE, before=before, limit=browse.LIMIT + 1, group=found, states=[state])
+    rows = operations.newest(
+        conf().DATABASE, before=before, limit=browse.LIMIT + 1, payload=False, group=found, states=[state]
+    )
     more = len(rows) > browse.LIMIT
     page = Page(rows[: browse.LIMIT], str(rows[browse.LIMIT - 1].id) if more else None)
-    sample = deliveries.get(found.sample)
+    sample = deliveries.get(found.sample, payload=False)
     context = {
         "section": "dead_letters",
         "state": state,
@@ -90,7 +92,7 @@ def act_on_group(request: HttpRequest, id: str, verb: str) -> HttpResponse:
 
 @page("view_events")
 def act_on_delivery(request: HttpRequest, id: int, verb: str) -> HttpResponse:
-    found = deliveries.get(id)
+    found = deliveries.get(id, payload=False)
     if found is None:
         raise Http404(f"No delivery has the id {id}; it was delivered or discarded.")
     what = f"delivery {id}, {found.event_type} to {found.subscriber}"
@@ -134,7 +136,7 @@ def _act(request: HttpRequest, verb: str, what: str, meant: Meant, *, back: str,
         "ids": ",".join(map(str, trial.ids)),
         "state": meant.state,
         "left": Counter(trial.left.values()).most_common(5),
-        "sample": deliveries.get(trial.ids[0]) if trial.ids else None,
+        "sample": deliveries.get(trial.ids[0], payload=False) if trial.ids else None,
         "capped": len(trial.ids) >= MOST_AT_ONCE,
         "problem": problem,
         "given": {"why": why, "rate": rate},

@@ -57,7 +57,7 @@ def _deliveries(given: Mapping[str, str]) -> Page[OpenDelivery]:
     if given["about"]:
         kind, _, id = given["about"].partition(":")
         asked["about"] = (kind, id)
-    found = deliveries.newest(before=browse.id_cursor(given["before"]), limit=browse.LIMIT + 1, **asked)
+    found = deliveries.newest(before=browse.id_cursor(given["before"]), limit=browse.LIMIT + 1, payload=False, **asked)
     more = len(found) > browse.LIMIT
     return Page(found[: browse.LIMIT], str(found[browse.LIMIT - 1].id) if more else None)
 
@@ -68,6 +68,10 @@ def event(request: HttpRequest, id: UUID) -> HttpResponse:
     if not records.events:
         raise Http404(f"No event has the id {id}.")
     one = records.events[0]
+    try:
+        data = payload(one, unmasked=may(request, "view_payloads"))
+    except Event.DoesNotExist:
+        raise Http404(f"The event {id} was deleted.") from None
     same = [one]
     if one.correlation_id:
         same = list(browse.events(EventFilters(correlation_id=one.correlation_id), limit=100).rows)
@@ -75,7 +79,8 @@ def event(request: HttpRequest, id: UUID) -> HttpResponse:
         "section": "events",
         "event": one,
         "facts": facts(records),
-        "data": payload(one, unmasked=may(request, "view_payloads")),
+        "whole": f"show {one.id} --payload --json",
+        "data": data,
         "tree": [(each, min(depth, DEEPEST)) for each, depth in browse.causes(same)],
         "cause": records.related.get(one.causation_id) if one.causation_id else None,
         "past": past_of(records),

@@ -128,7 +128,7 @@ def act(request: HttpRequest, id: int, verb: str) -> HttpResponse:
 
 
 def _row(id: int) -> Schedule:
-    row = Schedule.objects.using(conf().DATABASE).with_state().filter(id=id).first()
+    row = Schedule.objects.using(conf().DATABASE).defer("data").with_state().filter(id=id).first()
     if row is None:
         raise Http404(f"No schedule has the id {id}.")
     return row

@@ -158,7 +158,7 @@ def schedules(
 ) -> Page[Schedule]:
     """Scheduled schedules ordered by their due times, others newest first. With `state` and `last_state`."""
     alias, asked = using or conf().DATABASE, filters or ScheduleFilters()
-    rows = Schedule.objects.using(alias).all()
+    rows = Schedule.objects.using(alias).defer("data")
     with migrated(alias):
         if asked.state == "scheduled":
             return _in_order_of_time(rows.scheduled(), asked, after, limit)

@@ -109,16 +109,20 @@ class Records:
     more: tuple[str, ...] = ()
 
 
-def load(target: Target, *, days: float = DAYS, audit: bool = True, using: str | None = None) -> Records:
-    """Without `audit`, entries of the audit log are left out."""
+def load(
+    target: Target, *, days: float = DAYS, audit: bool = True, payload: bool = False, using: str | None = None
+) -> Records:
+    """Without `audit`, entries of the audit log are left out. Without `payload`, the data of a row is read when it is
+    asked for: it may be large."""
     alias = using or conf().DATABASE
     with migrated(alias):
-        return _Loading(alias, timedelta(days=days), audit=audit).of(target)
+        return _Loading(alias, timedelta(days=days), audit=audit, payload=payload).of(target)
 
 
 class _Loading:
-    def __init__(self, using: str, span: timedelta, *, audit: bool) -> None:
+    def __init__(self, using: str, span: timedelta, *, audit: bool, payload: bool) -> None:
         self._using = using
+        self._deferred = () if payload else ("data",)
         self._span = span
         self._audit = audit
         self._now = run_sql.now(using)
@@ -135,13 +139,19 @@ class _Loading:
         found: Records = find(Records(target, self._now, project_zone()))
         return self._surrounded(found)
 
+    def _events(self) -> Any:
+        return Event.objects.using(self._using).defer(*self._deferred)
+
+    def _schedules(self) -> Any:
+        return Schedule.objects.using(self._using).defer(*self._deferred).with_state()
+
     def _of_event(self, records: Records) -> Records:
-        events = list(Event.objects.using(self._using).filter(id=records.target.id))
+        events = list(self._events().filter(id=records.target.id))
         return replace(self._with_deliveries(records, events), **self._schedules_of(events))
 
     def _of_delivery(self, records: Records) -> Records:
         row = Delivery.objects.using(self._using).filter(id=int(records.target.id)).first()
-        events = list(Event.objects.using(self._using).filter(id=row.event_id)) if row else []
+        events = list(self._events().filter(id=row.event_id)) if row else []
         found = replace(self._with_deliveries(records, events), **self._schedules_of(events))
         if row is None:
             return found
@@ -151,7 +161,7 @@ class _Loading:
 
     def _of_schedule(self, records: Records) -> Records:
         key = records.target.id
-        schedules = list(Schedule.objects.using(self._using).with_state().filter(key=key))
+        schedules = list(self._schedules().filter(key=key))
         logged = self._newest(ScheduleLog.objects.using(self._using).filter(source=key), MOST_LINES, "log lines")
         events = [event for row in schedules for event in self._fired_by(row, logged)]
         return replace(self._with_deliveries(records, events), schedules=schedules, logged=logged)
@@ -159,11 +169,9 @@ class _Loading:
     def _of_entity(self, records: Records) -> Records:
         kind, id = records.target.entity
         about = {"aggregate_type": kind, "aggregate_id": id}
-        schedules = self._newest(
-            Schedule.objects.using(self._using).with_state().filter(**about), MOST_LINES, "schedules"
-        )
+        schedules = self._newest(self._schedules().filter(**about), MOST_LINES, "schedules")
         logged = self._newest(ScheduleLog.objects.using(self._using).filter(**about), MOST_LINES, "log lines")
-        events = self._newest(Event.objects.using(self._using).filter(**about), MOST_EVENTS, "events")
+        events = self._newest(self._events().filter(**about), MOST_EVENTS, "events")
         entries = AuditEntry.objects.using(self._using).filter(entity_type=kind, entity_id=id)
         audit = self._newest(entries, MOST_LINES, "audit entries") if self._audit else []
         found = self._with_deliveries(records, events)
@@ -171,7 +179,7 @@ class _Loading:
 
     def _of_correlation(self, records: Records) -> Records:
         id = records.target.id
-        events = self._newest(Event.objects.using(self._using).filter(correlation_id=id), MOST_EVENTS, "events")
+        events = self._newest(self._events().filter(correlation_id=id), MOST_EVENTS, "events")
         entries = AuditEntry.objects.using(self._using).correlated(id)
         audit = self._newest(entries, MOST_LINES, "audit entries") if self._audit else []
         return replace(self._with_deliveries(records, events), **self._schedules_of(events, id), audit=audit)
@@ -200,7 +208,7 @@ class _Loading:
             deliveries=deliveries,
             attempts=attempts,
             taken=frozenset(taken),
-            related=Event.objects.using(self._using).in_bulk(list(causes)),
+            related=self._events().in_bulk(list(causes)),
             effects=self._effects(events),
         )
 
@@ -208,7 +216,7 @@ class _Loading:
         """Found by the correlation id, which has an index."""
         if len(events) != 1 or not events[0].correlation_id:
             return []
-        same = Event.objects.using(self._using).filter(correlation_id=events[0].correlation_id)
+        same = self._events().filter(correlation_id=events[0].correlation_id)
         return list(same.filter(causation_id=events[0].id).order_by("id")[:MOST_EFFECTS])
 
     def _schedules_of(self, events: Sequence[Event], correlation_id: str = "") -> dict[str, Any]:
@@ -219,7 +227,7 @@ class _Loading:
             entities = {(event.aggregate_type, event.aggregate_id) for event in events if event.aggregate_type}
             for kind, id in entities:
                 asked |= Q(aggregate_type=kind, aggregate_id=id, correlation_id=correlation_id)
-        schedules = list(Schedule.objects.using(self._using).with_state().filter(asked).order_by("id")[:MOST_LINES])
+        schedules = list(self._schedules().filter(asked).order_by("id")[:MOST_LINES])
         lines = ScheduleLog.objects.using(self._using).filter(source__in=[row.key for row in schedules])
         if not correlation_id:
             lines = lines.filter(occurrence__in=keys.values())
@@ -229,9 +237,7 @@ class _Loading:
         """The last one, and those of the occurrences that its rule names in the time that is looked at."""
         names = {row.fired, *(line.occurrence for line in logged)} - {""}
         names |= {one.key for one in self._occurrences(row, self._now - self._span, self._now)}
-        rows = Event.objects.using(self._using).filter(
-            type=row.type, idempotency_key__in=[f"{row.key}/{name}" for name in names]
-        )
+        rows = self._events().filter(type=row.type, idempotency_key__in=[f"{row.key}/{name}" for name in names])
         return self._newest(rows, MOST_EVENTS, "events")
 
     def _occurrences(self, row: Schedule, since: datetime, until: datetime, **policy: Any) -> list[Occurrence]:
@@ -334,7 +340,7 @@ class _Loading:
         behind = {id: head for id, head in first_of if head not in (id, None)}
         firsts = {row.id: row for row in rows.with_state().filter(id__in=set(behind.values()))}
         event_ids = {row.event_id for row in firsts.values()}
-        events = Event.objects.using(self._using).in_bulk(list(event_ids))
+        events = self._events().in_bulk(list(event_ids))
         failed = attempts.filter(event_id__in=event_ids, delivery_id__in=firsts, outcome__in=_FAILED)
         failures = {one.delivery_id: one for one in failed.order_by("delivery_id", "-id").distinct("delivery_id")}
         return {

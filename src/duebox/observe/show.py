@@ -3,6 +3,7 @@ what is declared as personal data masked."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,8 @@ from duebox.schedules.intent import read_intent
 from duebox.when import WhenError, describe
 
 MASK = "****"
+MOST_SHOWN = 100_000
+"""Characters of a payload that are shown to people: a page or a terminal with 50 MB helps nobody."""
 
 
 def facts(records: Records, *, payload: bool = False) -> dict[str, Any]:
@@ -40,6 +43,22 @@ def masked(type: str, version: int, data: Any) -> Any:
     if kind is None:
         return data
     return MASK if kind.schema.get("x-pii") else _without(data, personal_names(kind.schema))
+
+
+def json_text(value: Any, *, indent: int | None = None, whole: str = "") -> str:
+    """The value as JSON for people. A large one is cut, with the command of Duebox that prints the `whole`."""
+    parts, length = [], 0
+    # In pieces, so that what is not shown is not written. Not ASCII only: people read it.
+    for part in json.JSONEncoder(indent=indent, ensure_ascii=False, default=str).iterencode(value):
+        parts.append(part)
+        length += len(part)
+        if length > MOST_SHOWN:
+            break
+    text = "".join(parts)
+    if len(text) <= MOST_SHOWN:
+        return text
+    hint = f"; all of it: manage.py duebox {whole}" if whole else ""
+    return f"{text[:MOST_SHOWN]}… (cut after {MOST_SHOWN:,} characters{hint})"
 
 
 def _without(value: Any, names: set[str]) -> Any:

@@ -121,7 +121,7 @@ def upcoming_of(
         return {}
     alias = using or alias_in_use()
     span = _Span.of(alias, start, days, until, open=True, limit=limit)
-    found = span.of_rows(schedules.rows(alias).scheduled()).about(*kinds)
+    found = span.of_rows(schedules.rows(alias).scheduled().defer("data")).about(*kinds)
     by_id: dict[str, list[Schedule]] = {}
     for each in schedules.listed(found.filter(any_of("aggregate_id", (pk for _, pk in about.values())))):
         by_id.setdefault(each.aggregate_id, []).append(each)
@@ -177,7 +177,7 @@ def _upcoming_schedule(row: Schedule, span: _Span) -> UpcomingSchedule | None:
 def _asked_for(
     alias: str, about: Entities, key: Key | None, plan: str | None, type: str | None, include_internal: bool
 ) -> ScheduleQuerySet:
-    rows = schedules.rows(alias).scheduled()
+    rows = schedules.rows(alias).scheduled().defer("data")
     if about is not None:
         rows = rows.about(*entities_of(about))
     asked = {"key": None if key is None else key_of(key), "plan": plan, "type": type}

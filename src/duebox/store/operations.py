@@ -203,12 +203,14 @@ class Done:
 # Finding
 
 
-def find(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> list[OpenDelivery]:
-    """Pending deliveries ordered by their due times, others by their ids."""
-    return _opened(using, _first(using, which, limit))
+def find(using: str, *, limit: int | None = None, payload: bool = True, **which: Unpack[Which]) -> list[OpenDelivery]:
+    """Pending deliveries ordered by their due times, others by their ids. Without `payload` their `data` is not read."""
+    return _opened(using, _first(using, which, limit), payload=payload)
 
 
-def newest(using: str, *, before: int | None = None, limit: int, **which: Unpack[Which]) -> list[OpenDelivery]:
+def newest(
+    using: str, *, before: int | None = None, limit: int, payload: bool = True, **which: Unpack[Which]
+) -> list[OpenDelivery]:
     """A page of them, those with the highest ids first, behind the one with the id `before`. By the type or the
     organization of their events, which has no index, only the newest `LOOKED_AT` behind that id are looked at."""
     rows = _matching(using, which).with_state().order_by("-id")
@@ -221,18 +223,19 @@ def newest(using: str, *, before: int | None = None, limit: int, **which: Unpack
         if before:
             looked = looked.filter(id__lt=before)
         rows = rows.filter(id__in=looked.values("id")[:LOOKED_AT])
-    return _opened(using, list(rows[:limit]))
+    return _opened(using, list(rows[:limit]), payload=payload)
 
 
-def _opened(using: str, rows: Sequence[Delivery]) -> list[OpenDelivery]:
+def _opened(using: str, rows: Sequence[Delivery], *, payload: bool) -> list[OpenDelivery]:
     event_ids = [row.event_id for row in rows]
-    events = Event.objects.using(using).in_bulk(event_ids)
+    found = Event.objects.using(using)
+    events = (found if payload else found.defer("data")).in_bulk(event_ids)
     told = Attempt.objects.using(using).filter(
         event_id__in=event_ids, delivery_id__in=[row.id for row in rows], outcome__in=["dead", "retried", "parked"]
     )
     last = {(line.delivery_id, line.outcome == "parked"): line for line in told.order_by("id")}
     workers = Worker.objects.using(using).in_bulk([row.lease for row in rows if row.lease])
-    return [_open(row, events.get(row.event_id), last, workers) for row in rows]
+    return [_open(row, events.get(row.event_id), last, workers, payload=payload) for row in rows]
 
 
 def _first(using: str, which: Which, limit: int | None) -> list[Delivery]:
@@ -248,7 +251,12 @@ def _first(using: str, which: Which, limit: int | None) -> list[Delivery]:
 
 
 def _open(
-    row: Delivery, event: Event | None, last: dict[tuple[int, bool], Attempt], workers: dict[int, Worker]
+    row: Delivery,
+    event: Event | None,
+    last: dict[tuple[int, bool], Attempt],
+    workers: dict[int, Worker],
+    *,
+    payload: bool,
 ) -> OpenDelivery:
     failure, aside = last.get((row.id, False)), last.get((row.id, True))
     return OpenDelivery(
@@ -271,7 +279,7 @@ def _open(
         note=aside.note if aside and row.status == "parked" else "",
         worker=workers[row.lease].name if row.lease in workers else "",
         expires_at=event.expires_at if event else None,
-        data=event.data if event else {},
+        data=event.data if event and payload else {},
     )
 
 

@@ -16,6 +16,7 @@ from duebox.events.address import Address
 from duebox.models.audit import name_of
 from duebox.observe.lines import span as readable_span
 from duebox.observe.lines import wall
+from duebox.observe.show import json_text
 from duebox.observe.slo import Objective
 
 register = template.Library()
@@ -67,9 +68,9 @@ def receiver(name: str) -> str:
 
 
 @register.filter
-def as_json(value: Any) -> str:
-    """For people; it is escaped like any other text."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+def as_json(value: Any, whole: str = "") -> str:
+    """For people; it is escaped like any other text, and cut where it is large."""
+    return json_text(value, indent=2, whole=whole)
 
 
 @register.filter
