@@ -204,7 +204,7 @@ class Done:
 
 
 def find(using: str, *, limit: int | None = None, payload: bool = True, **which: Unpack[Which]) -> list[OpenDelivery]:
-    """Pending deliveries ordered by their due times, others by their ids. Without `payload` their `data` is not read."""
+    """Pending deliveries by their due times, others by their ids. Without `payload` their `data` is not read."""
     return _opened(using, _first(using, which, limit), payload=payload)
 
 
