@@ -66,7 +66,7 @@ class Browser:
     def text(self) -> str:
         return str(self.script("return document.body ? document.body.innerText : ''"))
 
-    def shows(self, text: str, seconds: float = 10.0) -> bool:
+    def shows(self, text: str, seconds: float = 30.0) -> bool:
         """Once it does; fails after the time."""
         return bool(eventually(lambda: text in self.text, seconds))
 

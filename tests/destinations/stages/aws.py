@@ -203,7 +203,7 @@ class Aws(Stage):
 
     @property
     def wire(self) -> dict[str, Any]:
-        return {"endpoint_url": f"http://127.0.0.1:{self.proxy.port}", "region": REGION, "timeout": 3.0}
+        return {"endpoint_url": f"http://127.0.0.1:{self.proxy.port}", "region": REGION, "timeout": 5.0}
 
     def messages(self) -> list[dict[str, Any]]:
         """Whatever is in the queue, in the order of arrival."""

@@ -127,7 +127,7 @@ class CeleryOnPostgreSQL(CeleryStage):
     """A database with the tables of kombu's transport for SQLAlchemy."""
 
     port = 5432
-    timeout = 4.0  # a full batch is a hundred transactions
+    timeout = 8.0  # a full batch is a hundred transactions
     wire = CommitProxy
     server = "postgresql://postgres@127.0.0.1:5432"
 
