@@ -11,8 +11,9 @@ import yaml
 
 from duebox.context.metrics import COUNTERS, HISTOGRAMS
 from duebox.observe.metrics.gauges import GAUGES
-from duebox.observe.metrics.prometheus import family_name, sample_names
+from duebox.observe.metrics.prometheus import family_name
 from tests.deploy.commands import DEPLOY
+from tests.observe.metrics.samples import sample_names
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "duebox.json").read_text())
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "duebox.rules.yaml").read_text())

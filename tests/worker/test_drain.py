@@ -7,7 +7,7 @@ from django.utils import timezone
 
 import duebox
 from duebox.exceptions import EndlessDrain
-from duebox.models import Delivery, Event, Worker
+from duebox.models import Attempt, Delivery, Event, Worker
 from duebox.worker.drain import drain
 
 pytestmark = pytest.mark.django_db
@@ -117,3 +117,17 @@ def test_another_alias_is_drained_on_its_own(on):
     duebox.emit("a.b", using="other")
     assert drain(using="other").delivered == 1
     assert (Delivery.objects.count(), Delivery.objects.using("other").count()) == (1, 0)
+
+
+class TryTomorrow(duebox.Snooze):
+    """A project may give an outcome that it often returns a name."""
+
+    def __init__(self) -> None:
+        super().__init__(timedelta(days=1))
+
+
+def test_a_subclass_of_an_outcome_counts_as_that_outcome(on):
+    on("a.b", name="later")(lambda event: TryTomorrow())
+    duebox.emit("a.b")
+    drain()
+    assert Attempt.objects.get().outcome == "snoozed"

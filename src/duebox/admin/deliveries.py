@@ -176,27 +176,34 @@ class DeliveryAdmin(FactAdmin):
     @admin.action(description="Park selected deliveries", permissions=["retry"])
     def park_deliveries(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
         text = "No worker takes these deliveries until somebody retries them. One in an ordered stream blocks the rest."
-        reason = ask_reason(self, request, queryset, title="Park deliveries", text=text)
-        if not isinstance(reason, str):
-            return reason
-        self._act(
-            request, queryset,
-            lambda ids, who: deliveries.park(ids, note=reason, by=who, using=conf().DATABASE), "parked",
-            "Parked {} {}", reason=reason,
+        return self._act_with_reason(
+            request, queryset, "Park deliveries", text,
+            lambda ids, who, reason: deliveries.park(ids, note=reason, by=who, using=conf().DATABASE), "parked",
         )  # fmt: skip
-        return None
 
     @admin.action(description="Discard selected deliveries", permissions=["discard"])
     def discard_deliveries(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
         text = "These deliveries are given up for good. Their events and their history stay."
-        reason = ask_reason(self, request, queryset, title="Discard deliveries", text=text)
+        return self._act_with_reason(
+            request, queryset, "Discard deliveries", text,
+            lambda ids, who, reason: deliveries.discard(ids, reason=reason, by=who, using=conf().DATABASE), "discarded",
+        )  # fmt: skip
+
+    def _act_with_reason(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        title: str,
+        text: str,
+        act: Callable[[list[int], str, str], Done],
+        word: str,
+    ) -> TemplateResponse | None:
+        """Show a page that asks for the reason; act when it was submitted."""
+        reason = ask_reason(self, request, queryset, title=title, text=text)
         if not isinstance(reason, str):
             return reason
-        self._act(
-            request, queryset,
-            lambda ids, who: deliveries.discard(ids, reason=reason, by=who, using=conf().DATABASE), "discarded",
-            "Discarded {} {}", reason=reason,
-        )  # fmt: skip
+        said = f"{word.capitalize()} {{}} {{}}"
+        self._act(request, queryset, lambda ids, who: act(ids, who, reason), word, said, reason=reason)
         return None
 
     def _act(

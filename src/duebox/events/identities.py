@@ -43,6 +43,14 @@ def uuid7() -> UUID:
     return UUID(int=(ticks >> 12) << 80 | 7 << 76 | (ticks & 0xFFF) << 64 | 2 << 62 | random)
 
 
+def is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
 About = models.Model | tuple[str, object] | None
 Id = str | int | UUID | models.Model
 

@@ -111,6 +111,22 @@ class Dead:
 Outcome = Delivered | Snooze | Discard | Expired | Retried | Dead | None
 """None means "delivered", without a note."""
 
+_NAMES: dict[type, str] = {
+    type(None): "delivered",
+    Delivered: "delivered",
+    Discard: "discarded",
+    Expired: "expired",
+    Snooze: "snoozed",
+    Retried: "retried",
+    Dead: "dead",
+}
+
+
+def outcome_name(outcome: Outcome) -> str:
+    """The name of an outcome in the history, in metrics and in the counts of a worker. Subclasses have that of their
+    base class."""
+    return _NAMES.get(type(outcome)) or next(name for kind, name in _NAMES.items() if isinstance(outcome, kind))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:

@@ -6,9 +6,9 @@ The package is imported by the functions that need it: a project without Celery 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from cronsim import CronSim, CronSimError
@@ -244,27 +244,33 @@ def _ours(new: Imported, start: datetime, end: datetime) -> set[datetime]:
 def _crontab_runs(schedule: Any, last: datetime, until: datetime, change: datetime) -> Iterator[datetime]:
     """When beat would run a crontab, by Celery's own code. Beat looks every few seconds; this looks every minute near
     the change, and further away when Celery expects a run."""
-    now = last
-    schedule.nowfun = lambda: now.astimezone(schedule.tz)
-    while now < until:
-        due, wait = schedule.is_due(last)
-        if due and now > last:
-            yield now
-            last = now
-        else:
-            now += MINUTE if abs(now - change) <= NEAR else min(max(timedelta(seconds=wait), MINUTE), QUARTER)
+
+    def step(now: datetime, wait: timedelta) -> timedelta:
+        return MINUTE if abs(now - change) <= NEAR else min(max(wait, MINUTE), QUARTER)
+
+    return _runs(schedule, last, until, step, schedule.tz)
 
 
 def _interval_runs(schedule: Any, last: datetime, until: datetime) -> Iterator[datetime]:
+    return _runs(schedule, last, until, lambda now, wait: wait, UTC)
+
+
+def _runs(
+    schedule: Any,
+    last: datetime,
+    until: datetime,
+    step: Callable[[datetime, timedelta], timedelta],
+    zone: tzinfo,
+) -> Iterator[datetime]:
     now = last
-    schedule.nowfun = lambda: now
+    schedule.nowfun = lambda: now.astimezone(zone)
     while now < until:
         due, wait = schedule.is_due(last)
         if due and now > last:
             yield now
             last = now
         else:
-            now += timedelta(seconds=wait)
+            now += step(now, timedelta(seconds=wait))
 
 
 def shown(instant: datetime, zone: str) -> str:

@@ -13,7 +13,7 @@ from duebox import clock
 from duebox.dead_letters.fingerprint import fingerprint
 from duebox.events.address import Address
 from duebox.events.fact import Fact, FactRow
-from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
+from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze, outcome_name
 from duebox.events.subscribers import is_known
 from duebox.exceptions import Refused, Undelivered
 from duebox.store.run_sql import execute, number_array, run, text_array
@@ -180,7 +180,7 @@ def _times(ended: Sequence[Ended]) -> dict[str, str]:
 def _fates(ended: Sequence[Ended]) -> dict[str, str]:
     outcomes = [end.outcome for end in ended]
     return {
-        "outcome": text_array([_word(outcome) for outcome in outcomes]),
+        "outcome": text_array([outcome_name(outcome) for outcome in outcomes]),
         "note": text_array([_note(outcome) for outcome in outcomes]),
         "due": text_array([_until(outcome) for outcome in outcomes]),
         "after": _values([_after(outcome) for outcome in outcomes]),
@@ -219,21 +219,6 @@ def _after(outcome: Outcome) -> float | None:
         case Snooze(until=until) if not isinstance(until, datetime):
             return until.total_seconds()
     return None
-
-
-def _word(outcome: Outcome) -> str:
-    match outcome:
-        case Delivered():
-            return "delivered"
-        case Discard():
-            return "discarded"
-        case Expired():
-            return "expired"
-        case Snooze():
-            return "snoozed"
-        case Retried():
-            return "retried"
-    return "dead"
 
 
 def _note(outcome: Outcome) -> str:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from uuid import UUID
 
 from duebox.contracts import declared
 from duebox.contracts.enforce import OWN
 from duebox.events.address import Address
 from duebox.events.fact import FactRow
+from duebox.events.identities import is_uuid
 from duebox.events.subscribers import Subscriber, by_name, subscribers
 from duebox.events.wildcards import fits, fits_any
 from duebox.exceptions import InvalidReplay, did_you_mean
@@ -115,7 +115,7 @@ def _whole(each: Subscriber) -> Target:
 
 def _part(using: str, address: Address, whole: Subscriber, fan_out: Subscriber | None) -> Target:
     stored, key = str(address), address.key
-    row = WebhookEndpoint.objects.using(using).filter(pk=key).first() if _is_uuid(key) else None
+    row = WebhookEndpoint.objects.using(using).filter(pk=key).first() if is_uuid(key) else None
     if row is not None and fan_out is not None:
         return _endpoint(stored, row, whole, fan_out)
     if not Attempt.objects.using(using).filter(subscriber=stored, subscriber__contains="/").exists():
@@ -156,11 +156,3 @@ def _near(name: str) -> str:
     short = [str(each if each.kind == "fan-out" else each.plain) for each in map(Address.parse, names)]
     near = did_you_mean(Address.of_destination(name).alias, short)
     return near or f"there are: {', '.join(sorted(short)) or 'none'}."
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

@@ -9,20 +9,11 @@ from duebox import clock
 from duebox.context import metrics
 from duebox.context.metrics import Labels
 from duebox.events.address import Address, is_outside
-from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Retried, Snooze
+from duebox.events.outcomes import Dead, Retried, outcome_name
 from duebox.events.subscribers import Subscriber, receivers_for, receivers_of
 from duebox.exceptions import Throttled
 from duebox.store.deliveries import Claim, Ended
 
-OUTCOMES: dict[type, str] = {
-    type(None): "delivered",
-    Delivered: "delivered",
-    Discard: "discarded",
-    Expired: "expired",
-    Snooze: "snoozed",
-    Retried: "retried",
-    Dead: "dead",
-}
 SUCCESSFUL = ("delivered", "discarded")
 GONE = (None,)
 """The type of an event that was deleted."""
@@ -34,7 +25,7 @@ Kind = tuple[str, str, str]
 
 def measure(ended: Sequence[Ended]) -> None:
     """Add these deliveries to the counters and histograms of this process."""
-    kinds = Counter([(end.claim.subscriber, end.claim.fact.type, OUTCOMES[type(end.outcome)]) for end in ended])
+    kinds = Counter([(end.claim.subscriber, end.claim.fact.type, outcome_name(end.outcome)) for end in ended])
     outcomes: Counter[Labels] = Counter()
     successes: Counter[Labels] = Counter()
     for (subscriber, _, outcome), count in kinds.items():
@@ -78,7 +69,7 @@ def _published(kinds: Counter[Kind], ended: Sequence[Ended]) -> Counter[Labels]:
                 each for each in ended if each.claim.subscriber == subscriber and each.claim.fact.type == event_type
             ]
             found[event_type,] += sum(
-                OUTCOMES[type(each.outcome)] == outcome and _is_first_of_its_own(each.claim) for each in alike
+                outcome_name(each.outcome) == outcome and _is_first_of_its_own(each.claim) for each in alike
             )
     return +found
 

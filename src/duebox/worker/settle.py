@@ -19,7 +19,7 @@ from duebox.context.logging import story_of
 from duebox.dead_letters import notify
 from duebox.dead_letters.fingerprint import error_line
 from duebox.events.identities import printable
-from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze
+from duebox.events.outcomes import Dead, Delivered, Discard, Expired, Outcome, Retried, Snooze, outcome_name
 from duebox.exceptions import Refused, Throttled, Undelivered
 from duebox.signals import died, settled
 from duebox.store import deliveries
@@ -29,17 +29,6 @@ from duebox.worker.measure import measure
 from duebox.worker.resources import Resources
 from duebox.worker.tunables import TUNABLES
 from duebox.worker.watchdog import limited
-
-_FIELDS = {
-    type(None): "delivered",
-    Delivered: "delivered",
-    Discard: "discarded",
-    Expired: "expired",
-    Snooze: "snoozed",
-    Retried: "retried",
-    Dead: "dead",
-}
-
 
 _one_at_a_time = threading.Lock()
 
@@ -51,10 +40,10 @@ class OutcomeCounts:
         self.delivered = self.discarded = self.expired = self.snoozed = self.retried = self.dead = self.lost = 0
 
     def add(self, ended: Iterable[Ended]) -> None:
-        counts = Counter(type(end.outcome) for end in ended)
+        counts = Counter(outcome_name(end.outcome) for end in ended)
         with _one_at_a_time:
-            for kind, count in counts.items():
-                setattr(self, _FIELDS[kind], getattr(self, _FIELDS[kind]) + count)
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
 
     def as_dict(self) -> dict[str, int]:
         return dict(vars(self))

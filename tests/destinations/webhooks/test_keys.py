@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from duebox.destinations.webhooks.ed25519 import new_pair
 from duebox.destinations.webhooks.signatures import new_secret, sign, signing_keys, verifying_keys
 from duebox.exceptions import InvalidSecret
+from tests.destinations.webhooks.keys import new_pair
 
 BYTES = bytes(range(32))
 TEXT = base64.b64encode(BYTES).decode()

@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
-from duebox.destinations.webhooks.ed25519 import new_pair
 from duebox.destinations.webhooks.signatures import new_secret, sign, signed_headers
 from duebox.exceptions import InvalidSecret
+from tests.destinations.webhooks.keys import new_pair
 
 # Fixed, since parallel processes must find the same names of tests.
 OLD, NEW = ("whsec_" + base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))

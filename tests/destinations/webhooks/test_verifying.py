@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duebox.destinations.webhooks.ed25519 import new_pair
 from duebox.destinations.webhooks.signatures import Received, signed_headers, verify
 from duebox.exceptions import InvalidSecret, InvalidSignature
+from tests.destinations.webhooks.keys import new_pair
 from tests.support import examples
 
 NOW, BODY = 1794736800, b'{"type":"order.paid"}'

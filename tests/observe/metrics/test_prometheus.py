@@ -10,7 +10,8 @@ from duebox.context import metrics
 from duebox.exceptions import NotReady
 from duebox.observe.metrics.exporters import Exporters
 from duebox.observe.metrics.gauges import DatabaseGauges
-from duebox.observe.metrics.prometheus import exposition, sample_names
+from duebox.observe.metrics.prometheus import exposition
+from tests.observe.metrics.samples import sample_names
 
 pytestmark = pytest.mark.django_db
 

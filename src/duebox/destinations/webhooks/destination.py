@@ -15,6 +15,7 @@ from duebox.destinations.registry import subscriptions
 from duebox.destinations.webhooks.filters import PUBLIC
 from duebox.destinations.webhooks.url_guard import Guard
 from duebox.events.fact import Fact
+from duebox.events.identities import is_uuid
 from duebox.events.outcomes import Retry
 from duebox.exceptions import InvalidDestination
 from duebox.models import WebhookEndpoint
@@ -121,7 +122,7 @@ class Webhooks(Destination):
             del self._parts[key]
 
     def _rows(self, keys: list[str]) -> Iterable[WebhookEndpoint]:
-        return WebhookEndpoint.objects.using(self.using).filter(pk__in=[key for key in keys if _is_uuid(key)])
+        return WebhookEndpoint.objects.using(self.using).filter(pk__in=[key for key in keys if is_uuid(key)])
 
     def _made(
         self, key: str, row: WebhookEndpoint | None, before: EndpointDestination | MissingEndpoint | None
@@ -133,14 +134,6 @@ class Webhooks(Destination):
         if isinstance(before, EndpointDestination) and before.is_for(row):
             return before
         return self.recipient(row)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _wholes(name: str, given: Any, of: str, first: int, last: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -67,10 +66,3 @@ def public_key(raw: bytes) -> Public:
             f"A key that begins with whpk_ has {PUBLIC_BYTES} bytes, this one {len(raw)}; copy it again."
         )
     return Public(Ed25519PublicKey.from_public_bytes(raw))
-
-
-def new_pair() -> tuple[str, str]:
-    """A new private key, to be stored encrypted, and its public key, to be published."""
-    key = Ed25519PrivateKey.generate()
-    seed, public = key.private_bytes_raw(), key.public_key().public_bytes_raw()
-    return f"whsk_{base64.b64encode(seed + public).decode()}", f"whpk_{base64.b64encode(public).decode()}"

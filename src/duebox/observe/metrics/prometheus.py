@@ -9,7 +9,7 @@ from typing import Any
 
 from duebox.context.metrics import COUNTERS, HISTOGRAMS, Counter, Distribution, Histogram, Metric
 from duebox.exceptions import NotReady
-from duebox.observe.metrics.gauges import GAUGES, DatabaseGauges
+from duebox.observe.metrics.gauges import DatabaseGauges
 
 try:
     import prometheus_client
@@ -25,12 +25,6 @@ def family_name(metric: Metric) -> str:
     """The name of a metric in Prometheus; that of a counter ends with `_total`."""
     unit = f"_{metric.unit}" if metric.unit else ""
     return f"duebox_{metric.name.replace('.', '_')}{unit}{'_total' if metric.kind == 'counter' else ''}"
-
-
-def sample_names() -> set[str]:
-    """All names that can be asked for in Prometheus."""
-    plain = {family_name(metric) for metric in (*COUNTERS, *GAUGES)}
-    return plain | {f"{family_name(each)}_{end}" for each in HISTOGRAMS for end in ("bucket", "sum", "count")}
 
 
 class DueboxCollector:
