@@ -114,6 +114,58 @@ def advise(*, using: str | None = None, now: datetime | None = None, standing: S
     return Advice(found, metrics, {name: None if each is None else round(each, 2) for name, each in facts.items()})
 
 
+_ADD_WORKERS = "manage.py duebox worker --processes N"
+_TEXTS = {
+    "events_per_hour": ("High event volume", "Consider adding Redis caching layer: {redis_or_workers}."),
+    "events_per_day": (
+        "High daily event volume",
+        "Consider a managed service: send events to a bus such as EventBridge (DUEBOX['DESTINATIONS']), and let it "
+        "deliver them to their consumers.",
+    ),
+    "failure_rate": (
+        "High failure rate",
+        "Investigate failure causes, consider circuit breakers: `manage.py duebox deliveries groups` lists the causes; "
+        "calls to other systems belong into a destination, which has a circuit breaker.",
+    ),
+    "avg_delay": ("High delay", f"Add workers ({{workers}} run now): {_ADD_WORKERS}."),
+    "events_per_minute": (
+        "High peak of events",
+        "The peak was at {peak}. Consider change data capture (Debezium) instead of workers for events that only go to "
+        "a bus: manage.py duebox sql cdc.",
+    ),
+    "oldest_due_seconds": ("Deliveries wait", "{backlog}"),
+    "busy_share": (
+        "Handlers use most of the worker threads",
+        f"{{workers}} workers with {{threads}} threads are busy; add processes ({_ADD_WORKERS}), or raise "
+        "DUEBOX['THREADS'] for handlers that wait for other systems.",
+    ),
+    "handler_share": (
+        "{slowest} uses most of the handler time",
+        "Run it in a separate worker{p99}: manage.py duebox worker --only {slowest}. A limit keeps it from taking all "
+        "threads: @on(..., limit=duebox.Limit(concurrency=N)).",
+    ),
+    "dead_tuple_share": (
+        "Dead rows in {table}",
+        "{dead} dead rows are not removed; see that autovacuum runs, end transactions that stay open, and: VACUUM "
+        "{table}.",
+    ),
+    "oldest_transaction_seconds": (
+        "A transaction stays open",
+        "Session {pid} ({application}) keeps dead rows from being removed, so claims become slower; end it, or set "
+        "idle_in_transaction_session_timeout.",
+    ),
+    "notify_queue_share": (
+        "The queue of NOTIFY fills up",
+        "A session that listens does not read; {redis_or_session}.",
+    ),
+    "events_stored": (
+        "Many stored events",
+        "Remove old events sooner with DUEBOX['RETENTION_EVENTS_DAYS']; copy those that you need to another store.",
+    ),
+}
+"""For each threshold the issue and the recommendation, with placeholders of `_Measured._values`."""
+
+
 class _Measured:
     def __init__(self, using: str, now: datetime, metrics: dict[str, float], standing: Status) -> None:
         self.metrics = metrics
@@ -152,75 +204,29 @@ class _Measured:
 
     def recommendations(self) -> Iterator[tuple[str, str, str]]:
         """The name of the threshold, the issue, and what to do."""
+        values = self._values()
+        for name, (issue, text) in _TEXTS.items():
+            yield name, issue.format_map(values), text.format_map(values)
+
+    def _values(self) -> dict[str, object]:
+        """The values of the placeholders in `_TEXTS`."""
+        set_redis = "set DUEBOX['REDIS_URL'], and Redis wakes the workers instead of NOTIFY"
         has_redis = bool(conf().REDIS_URL)
-        redis = (
-            "Redis is in use already, so add workers: manage.py duebox worker --processes N"
-            if has_redis
-            else "set DUEBOX['REDIS_URL'], and Redis wakes the workers instead of NOTIFY"
-        )
-        yield "events_per_hour", "High event volume", f"Consider adding Redis caching layer: {redis}."
-        yield (
-            "events_per_day",
-            "High daily event volume",
-            "Consider a managed service: send events to a bus such as EventBridge (DUEBOX['DESTINATIONS']), and let it "
-            "deliver them to their consumers.",
-        )
-        yield (
-            "failure_rate",
-            "High failure rate",
-            "Investigate failure causes, consider circuit breakers: `manage.py duebox deliveries groups` lists the "
-            "causes; what calls others belongs into a destination, which has a circuit breaker.",
-        )
-        yield (
-            "avg_delay",
-            "High delay",
-            f"Add workers ({self.standing.workers} run now): manage.py duebox worker --processes N.",
-        )
-        yield (
-            "events_per_minute",
-            "High peak of events",
-            f"The peak was at {self.peak.at:%Y-%m-%d %H:%M} UTC. Consider change data capture (Debezium) instead of "
-            "workers for what only goes to a bus: manage.py duebox sql cdc.",
-        )
-        yield "oldest_due_seconds", "Deliveries wait", self._for_a_backlog()
-        yield (
-            "busy_share",
-            "Handlers use most of the worker threads",
-            f"{self.standing.workers} workers with {conf().THREADS} threads are busy; add processes (manage.py duebox "
-            "worker --processes N), or raise DUEBOX['THREADS'] for handlers that wait for others.",
-        )
         p99 = percentile(self.slowest.duration, 0.99)
-        took = f" (its p99 is {p99:,.0f} ms)" if p99 is not None else ""
-        yield (
-            "handler_share",
-            f"{self.slowest.name} uses most of the handler time",
-            f"Run it in a separate worker{took}: manage.py duebox worker --only {self.slowest.name}. A limit "
-            "keeps it from taking all threads: @on(..., limit=duebox.Limit(concurrency=N)).",
-        )
-        yield (
-            "dead_tuple_share",
-            f"Dead rows in {self.bloated['table']}",
-            f"{self.bloated['dead']:,} dead rows are not removed; see that autovacuum runs, end transactions that stay "
-            f"open, and: VACUUM {self.bloated['table']}.",
-        )
-        yield (
-            "oldest_transaction_seconds",
-            "A transaction stays open",
-            f"Session {self.server.oldest_transaction_pid} ({self.server.oldest_transaction_application or 'no name'}) "
-            "keeps dead rows from being removed, so claims become slower; end it, or set "
-            "idle_in_transaction_session_timeout.",
-        )
-        yield (
-            "notify_queue_share",
-            "The queue of NOTIFY fills up",
-            f"A session that listens does not read; {redis if not has_redis else 'end the session that listens'}.",
-        )
-        yield (
-            "events_stored",
-            "Many stored events",
-            "Remove old events sooner with DUEBOX['RETENTION_EVENTS_DAYS']; copy those that you still need to another "
-            "store.",
-        )
+        return {
+            "redis_or_workers": f"Redis is in use already, so add workers: {_ADD_WORKERS}" if has_redis else set_redis,
+            "redis_or_session": "end the session that listens" if has_redis else set_redis,
+            "workers": self.standing.workers,
+            "threads": conf().THREADS,
+            "peak": f"{self.peak.at:%Y-%m-%d %H:%M} UTC",
+            "backlog": self._for_a_backlog(),
+            "slowest": self.slowest.name,
+            "p99": f" (its p99 is {p99:,.0f} ms)" if p99 is not None else "",
+            "table": self.bloated["table"],
+            "dead": f"{self.bloated['dead']:,}",
+            "pid": self.server.oldest_transaction_pid,
+            "application": self.server.oldest_transaction_application or "no name",
+        }
 
     def _for_a_backlog(self) -> str:
         due = self.standing.number("due")
@@ -228,7 +234,7 @@ class _Measured:
             return f"{due} are due and no worker runs: manage.py duebox worker."
         deaf = self.standing.workers - self.standing.listening
         polling = f" {deaf} of them poll: NOTIFY does not reach them, or they do not listen." if deaf else ""
-        more = f"{due} are due for {self.standing.workers} workers; add more: manage.py duebox worker --processes N."
+        more = f"{due} are due for {self.standing.workers} workers; add more: {_ADD_WORKERS}."
         return f"{more}{polling}"
 
 
