@@ -111,7 +111,7 @@ def test_a_floor_leaves_out_what_was_due_before_it(it):
     first, second = Delivery.objects.order_by("id")
     Delivery.objects.filter(id=first.id).update(due_at=second.due_at - timedelta(minutes=1))
     lease = a_lease()
-    assert [each.id for each in claims_of(lease, "it", floor=second.due_at.timestamp() - 1)] == [second.id]
+    assert [each.id for each in claims_of(lease, "it", due_from=second.due_at.timestamp() - 1)] == [second.id]
     assert [each.id for each in claims_of(lease, "it")] == [first.id]
 
 

@@ -1,4 +1,4 @@
-"""The bell may be rung from anywhere, a signal handler included."""
+"""The wakeup may be rung from anywhere, a signal handler included."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ RUNG_BY_SIGNALS = """
 import random, signal
 from duebox.worker.wakeup import Wakeup
 
-bell, rung = Wakeup(), 0
+wakeup, rung = Wakeup(), 0
 
 def ring(signum, frame):
     global rung
     rung += 1
-    bell.ring()
+    wakeup.wake()
 
 signal.signal(signal.SIGALRM, ring)
 heard = 0
 while heard < 300:
     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00005, 0.002))
-    while not bell.wait(0.0001):
+    while not wakeup.wait(0.0001):
         pass
     heard += 1
 print(rung >= heard)
@@ -33,28 +33,28 @@ print(rung >= heard)
 
 
 def test_it_is_heard_by_who_waits():
-    bell = Wakeup()
-    threading.Timer(0.05, bell.ring).start()
-    assert bell.wait(30)
+    wakeup = Wakeup()
+    threading.Timer(0.05, wakeup.wake).start()
+    assert wakeup.wait(30)
 
 
 def test_it_is_heard_by_who_comes_later_and_once():
-    bell = Wakeup()
-    bell.ring()
-    bell.ring()
-    assert bell.wait(0)
-    assert not bell.wait(-1.0)
+    wakeup = Wakeup()
+    wakeup.wake()
+    wakeup.wake()
+    assert wakeup.wait(0)
+    assert not wakeup.wait(-1.0)
 
 
 def test_a_wait_that_is_over_before_it_begins_ends():
     """As on a busy machine, where another process runs in between."""
-    bell = Wakeup()
+    wakeup = Wakeup()
 
     def wait_often():
         for _ in range(20_000):
-            bell.ring()
-            bell.wait(0)
-            bell.wait(0.000001)
+            wakeup.wake()
+            wakeup.wait(0)
+            wakeup.wait(0.000001)
 
     thread = threading.Thread(target=wait_often, daemon=True)
     thread.start()

@@ -32,7 +32,7 @@ class CorrelationFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         current = handling.get()
-        about_event = story_of(current.fact) if current else {}
+        about_event = log_fields_of(current.fact) if current else {}
         own = vars(record)
         own.setdefault("correlation_id", correlation_id())
         own.setdefault("event_id", about_event.get("event_id", ""))
@@ -61,7 +61,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         current = handling.get()
-        known = story_of(current.fact) if current else {"correlation_id": correlation_id()}
+        known = log_fields_of(current.fact) if current else {"correlation_id": correlation_id()}
         given = {name: value for name, value in vars(record).items() if name not in _STANDARD and name not in line}
         line.update({name: value for name, value in {**known, **given}.items() if not _is_empty(value)})
         if record.exc_info and not record.exc_text:
@@ -96,7 +96,7 @@ def _plain(value: object) -> object:
             return f"<{type(value).__name__}>"
 
 
-def story_of(fact: Fact) -> dict[str, str]:
+def log_fields_of(fact: Fact) -> dict[str, str]:
     """The values for log lines from the event that is being handled."""
     values = {"correlation_id": fact.correlation_id, "event_id": str(fact.id)}
     return values if fact.causation_id is None else {**values, "causation_id": str(fact.causation_id)}
@@ -122,5 +122,5 @@ def is_watched() -> bool:
 
 
 def watched(handler: Callable[..., Any], fact: Fact, subscriber: str, *data: Any) -> Any:
-    with in_structlog(**story_of(fact)), handling_span(fact, subscriber):
+    with in_structlog(**log_fields_of(fact)), handling_span(fact, subscriber):
         return handler(fact, *data)

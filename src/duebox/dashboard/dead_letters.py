@@ -40,7 +40,7 @@ VERBS = {"retry": "retried", "park": "parked", "discard": "discarded"}
 def dead_letters(request: HttpRequest) -> HttpResponse:
     state = "parked" if request.GET.get("state") == "parked" else "dead"
     found = deliveries.groups(state=state, limit=browse.LIMIT + 1, newest=operations.GROUPED)
-    counts = overview.standing()
+    counts = overview.current_status()
     context = {
         "state": state,
         "groups": found[: browse.LIMIT],

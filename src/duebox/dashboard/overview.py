@@ -43,7 +43,7 @@ class Tile:
 @page("view_events")
 def overview(request: HttpRequest) -> HttpResponse:
     using = conf().DATABASE
-    found = standing()
+    found = current_status()
     context = {
         "status": found,
         "no_worker": bool(found.due and not found.workers),
@@ -58,7 +58,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     return show(request, "overview", context, live=True)
 
 
-def standing() -> Status:
+def current_status() -> Status:
     found = snapshot.get(conf().DATABASE)
     if found is None:
         raise TooSlow
@@ -132,7 +132,7 @@ def _levels(using: str) -> Report:
     def cached(using: str, since: datetime, recent: datetime) -> list[Regular]:
         return regularity.get(using, since, recent) or []
 
-    return slo(using=using, standing=snapshot.get(using), regularity=cached)
+    return slo(using=using, known_status=snapshot.get(using), regularity=cached)
 
 
 REGULARITY_SECONDS = 60.0
@@ -140,7 +140,7 @@ REGULARITY_SECONDS = 60.0
 regularity: Snapshot[list[Regular]] = Snapshot(store.regularity, REGULARITY_SECONDS)
 levels: Snapshot[Report] = Snapshot(_levels, CHART_SECONDS)
 charts: Snapshot[dict[str, Any]] = Snapshot(_charts, CHART_SECONDS)
-advice: Snapshot[Advice] = Snapshot(lambda using: advise(using=using, standing=snapshot.get(using)), CHART_SECONDS)
+advice: Snapshot[Advice] = Snapshot(lambda using: advise(using=using, known_status=snapshot.get(using)), CHART_SECONDS)
 
 
 def _line(label: str, color: str, values: list[Any], *, fill: bool = False) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from duebox.context.current import handling
 
 INLINE = "duebox.worker.drain.deliver_here"
 CELERY = "duebox.integrations.celery_wakeup.kick"
-REDIS = "duebox.redis.wakeup.ring"
-REDIS_SCHEDULES = "duebox.redis.wakeup.ring_for_schedules"
+REDIS = "duebox.redis.wakeup.wake_workers"
+REDIS_SCHEDULES = "duebox.redis.wakeup.wake_for_schedules"
 
 Name = tuple[Literal["key", "id"], str]
 """A schedule that was written, by its key or its id."""
@@ -42,10 +42,10 @@ def schedules_written(using: str, kind: Literal["key", "id"], names: Iterable[ob
     if conf().REDIS_URL:
         written = frozenset((kind, str(name)) for name in names)
 
-        def ring() -> None:
+        def wake() -> None:
             import_string(REDIS_SCHEDULES)(using, written)
 
-        transaction.on_commit(ring, using=using, robust=True)
+        transaction.on_commit(wake, using=using, robust=True)
 
 
 def _once(path: str, using: str) -> None:

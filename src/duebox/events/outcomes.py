@@ -164,7 +164,7 @@ class Retry:
     def outcome(self, error: BaseException, attempt: int, age: float = math.inf) -> Retried | Dead:
         """The outcome when attempt number `attempt` (the first is 1) failed with `error`; `age` is that of the event in
         seconds."""
-        if isinstance(error, Throttled) and age < self.patience:
+        if isinstance(error, Throttled) and age < self.longest_throttling:
             # The destination works but is busy, which is not a failure. If it does not say how long to wait, the waits
             # grow.
             wait = error.seconds or max(self.delay(attempt), min(age / 8, self.longest))
@@ -181,7 +181,7 @@ class Retry:
         return max(self.delays) if self.delays else min(self.cap, self.first * self.factor ** min(self.limit, 64))
 
     @property
-    def patience(self) -> float:
+    def longest_throttling(self) -> float:
         """How many seconds a busy destination may put off an event; after that it counts as a failure."""
         return max(sum(self.delays), A_DAY)
 

@@ -98,13 +98,13 @@ def _scheduled(using: str) -> int:
     return max(counted, database_state.server_facts(using).scheduled_estimate or 0)
 
 
-def advise(*, using: str | None = None, now: datetime | None = None, standing: Status | None = None) -> Advice:
+def advise(*, using: str | None = None, now: datetime | None = None, known_status: Status | None = None) -> Advice:
     """What was measured, and a recommendation for each figure above its threshold. A caller that has a fresh status
-    passes it as `standing`."""
+    passes it as `known_status`."""
     alias = using or conf().DATABASE
     moment = now or datetime.fromtimestamp(database_time(alias), UTC)
     metrics = get_metrics(using=alias, now=moment)
-    measured = _Measured(alias, moment, metrics, standing or status(using=alias))
+    measured = _Measured(alias, moment, metrics, known_status or status(using=alias))
     facts = measured.facts()
     found = tuple(
         Recommendation(issue, round(current, 2), THRESHOLDS[name], text)
@@ -167,16 +167,16 @@ _TEXTS = {
 
 
 class _Measured:
-    def __init__(self, using: str, now: datetime, metrics: dict[str, float], standing: Status) -> None:
+    def __init__(self, using: str, now: datetime, metrics: dict[str, float], known_status: Status) -> None:
         self.metrics = metrics
-        self.standing = standing
+        self.known_status = known_status
         self.server: ServerFacts = database_state.server_facts(using)
         self.day = _total(using, now, DAY)
         hour = totals("subscriber", now - HOUR, now, using=using)
         self.handlers = [each for name, each in hour.items() if name != ALL and not is_outside(name)]
         points = series("emitted", now - DAY, now, MINUTE, using=using)
         self.peak = max(points, key=lambda point: point.count)
-        self.threads = max(1, self.standing.workers) * conf().THREADS
+        self.threads = max(1, self.known_status.workers) * conf().THREADS
         self.slowest = max(self.handlers, key=_busy_ms, default=Total(ALL, 0))
         tables = {each["table"]: each for each in self.server.tables}
         self.events_stored = tables.get("duebox_event", {}).get("live", 0)
@@ -186,14 +186,14 @@ class _Measured:
         """By the names of THRESHOLDS."""
         completed, failed = self.metrics["completed_24h"], self.metrics["failed_24h"]
         all_busy = sum(map(_busy_ms, self.handlers))
-        workers_are_known = self.standing.workers > 0
+        workers_are_known = self.known_status.workers > 0
         return {
             "events_per_hour": completed / 24,
             "events_per_day": completed,
             "failure_rate": 100 * failed / (completed + failed) if completed + failed else 0.0,
             "avg_delay": (self.day.lateness.total_ms / self.day.count / 1000) if self.day.count else 0.0,
             "events_per_minute": self.peak.count,
-            "oldest_due_seconds": self.standing.oldest_due_seconds or 0.0,
+            "oldest_due_seconds": self.known_status.oldest_due_seconds or 0.0,
             "busy_share": 100 * all_busy / (3_600_000 * self.threads) if workers_are_known else None,
             "handler_share": 100 * _busy_ms(self.slowest) / all_busy if all_busy >= LEAST_BUSY_MS else None,
             "dead_tuple_share": _dead_share(self.bloated),
@@ -216,7 +216,7 @@ class _Measured:
         return {
             "redis_or_workers": f"Redis is in use already, so add workers: {_ADD_WORKERS}" if has_redis else set_redis,
             "redis_or_session": "end the session that listens" if has_redis else set_redis,
-            "workers": self.standing.workers,
+            "workers": self.known_status.workers,
             "threads": conf().THREADS,
             "peak": f"{self.peak.at:%Y-%m-%d %H:%M} UTC",
             "backlog": self._for_a_backlog(),
@@ -229,12 +229,16 @@ class _Measured:
         }
 
     def _for_a_backlog(self) -> str:
-        due = self.standing.number("due")
-        if not self.standing.workers:
+        due = self.known_status.number("due")
+        if not self.known_status.workers:
             return f"{due} are due and no worker runs: manage.py duebox worker."
-        deaf = self.standing.workers - self.standing.listening
-        polling = f" {deaf} of them poll: NOTIFY does not reach them, or they do not listen." if deaf else ""
-        more = f"{due} are due for {self.standing.workers} workers; add more: {_ADD_WORKERS}."
+        polling_workers = self.known_status.workers - self.known_status.listening
+        polling = (
+            f" {polling_workers} of them poll: NOTIFY does not reach them, or they do not listen."
+            if polling_workers
+            else ""
+        )
+        more = f"{due} are due for {self.known_status.workers} workers; add more: {_ADD_WORKERS}."
         return f"{more}{polling}"
 
 

@@ -124,34 +124,36 @@ def slo(
     *,
     using: str | None = None,
     now: datetime | None = None,
-    standing: Status | None = None,
+    known_status: Status | None = None,
     regularity: Callable[[str, datetime, datetime], Sequence[store.Regular]] = store.regularity,
 ) -> Report:
     """All objectives that are switched on, and what is absent. A caller that has a fresh status passes it as
-    `standing`; one that asks often passes a cached `regularity`, which changes once an hour."""
+    `known_status`; one that asks often passes a cached `regularity`, which changes once an hour."""
     alias = using or conf().DATABASE
     moment = now or datetime.fromtimestamp(database_time(alias), UTC)
-    standing = standing or status(using=alias)
+    known_status = known_status or status(using=alias)
     passes = store.progress(alias)
     windows = [_Window(alias, moment - HOUR, moment), _Window(alias, moment - DAY, moment)]
-    found = [_read(name, *limits, windows, standing) for name, limits in objectives().items()]
-    absent = [*_stale(passes.get("first"), moment), *_overdue(alias, standing, moment)]
+    found = [_read(name, *limits, windows, known_status) for name, limits in objectives().items()]
+    absent = [*_stale(passes.get("first"), moment), *_overdue(alias, known_status, moment)]
     if not any(each.kind == "rollup" for each in absent):  # else nobody knows
         absent += _absent_types(alias, passes.get("again"), moment, regularity)
     return Report(tuple(found), tuple(absent), passes.get("first"))
 
 
-def _read(name: str, target: float, alert: float, windows: list[_Window], standing: Status) -> Objective:
+def _read(name: str, target: float, alert: float, windows: list[_Window], known_status: Status) -> Objective:
     match name:
         case "publish_seconds":
-            return _times(name, target, alert, [each.publish for each in windows], standing.oldest_due_seconds)
+            return _times(name, target, alert, [each.publish for each in windows], known_status.oldest_due_seconds)
         case "schedule_seconds":
-            return _times(name, target, alert, [each.schedules for each in windows], standing.oldest_overdue_seconds)
+            return _times(
+                name, target, alert, [each.schedules for each in windows], known_status.oldest_overdue_seconds
+            )
         case "webhook_success":
             return _success(name, target, alert, [each.webhooks for each in windows])
         case "delivery_success":
             return _success(name, target, alert, [each.deliveries for each in windows])
-    return _dead_letters(target, alert, [each.dead for each in windows], standing)
+    return _dead_letters(target, alert, [each.dead for each in windows], known_status)
 
 
 def objectives() -> dict[str, tuple[float, float]]:
@@ -221,12 +223,12 @@ def _share_above(histogram: Histogram, limit_ms: float) -> float:
     return above / histogram.count
 
 
-def _dead_letters(target: float, alert: float, windows: list[int | None], standing: Status) -> Objective:
+def _dead_letters(target: float, alert: float, windows: list[int | None], known_status: Status) -> Objective:
     """Now, and the highest readings. Those that were parked do not count."""
-    highest = [None if each is None else max(each, standing.dead) for each in windows]
+    highest = [None if each is None else max(each, known_status.dead) for each in windows]
     burns = [None if each is None else each / max(alert, 1.0) for each in highest]
     counts = [each or 0 for each in highest]
-    return _objective("dead_letters", float(standing.dead), target, alert, burns, counts, of_the_past=False)
+    return _objective("dead_letters", float(known_status.dead), target, alert, burns, counts, of_the_past=False)
 
 
 def _objective(
@@ -269,9 +271,9 @@ def _stale(counted_until: datetime | None, now: datetime) -> list[Absence]:
     return [Absence("rollup", "", counted_until, text)]
 
 
-def _overdue(using: str, standing: Status, now: datetime) -> list[Absence]:
+def _overdue(using: str, known_status: Status, now: datetime) -> list[Absence]:
     """Schedules whose rule says that they should have fired."""
-    if not standing.schedules_overdue:
+    if not known_status.schedules_overdue:
         return []
     late = now - timedelta(seconds=LATE_SECONDS)
     with migrated(using):

@@ -184,12 +184,12 @@ class RedisListener:
             self._wake()
 
 
-def ring(using: str) -> None:
+def wake_workers(using: str) -> None:
     """Events were committed."""
     wakeups.wake(using)
 
 
-def ring_for_schedules(using: str, names: frozenset[Name]) -> None:
+def wake_for_schedules(using: str, names: frozenset[Name]) -> None:
     """The worker that updates the mirror looks up the schedules again; a sleeping worker may have to fire one soon."""
     wakeups.wake(using, names)
 

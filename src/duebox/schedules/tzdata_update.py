@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("duebox.plans")
 
 BATCH = 5_000
-PATIENCE = (0.1, 1.0, 5.0)
-"""Seconds before those are tried again that somebody held."""
+RETRY_WAITS = (0.1, 1.0, 5.0)
+"""Seconds before schedules that another transaction had locked are tried again."""
 Progress = Callable[[int], None]
 
 
@@ -67,7 +67,7 @@ def rezone(using: str, *, dry_run: bool = False, progress: Progress | None = Non
     _rezone_all(using, result, dry_run, progress)
     if dry_run:
         return result
-    for seconds in PATIENCE:
+    for seconds in RETRY_WAITS:
         if sum(affected(using).values()) <= len(result.failed):
             break
         time.sleep(seconds)

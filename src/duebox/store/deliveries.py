@@ -79,12 +79,12 @@ def claim(
     subscribers: Sequence[str],
     limit: int,
     *,
-    floor: float = 0.0,
+    due_from: float = 0.0,
     past: Sequence[str] = (),
     now: datetime | None = None,
 ) -> Claimed:
     """`past` are streams to pass over."""
-    params = {"lease": lease, "subscribers": subscribers, "limit": limit, "floor": floor, "now": now}
+    params = {"lease": lease, "subscribers": subscribers, "limit": limit, "due_from": due_from, "now": now}
     return read_claims(run("claim", using, {**params, "past": list(past)}), lease)
 
 
@@ -117,12 +117,17 @@ def due_now(
     using: str,
     subscribers: Sequence[str],
     *,
-    floor: datetime | None = None,
-    delivery_floor: float = 0.0,
+    schedules_from: datetime | None = None,
+    deliveries_from: float = 0.0,
     now: datetime | None = None,
 ) -> DueNow:
     """As far as schedules and deliveries from the floors on are concerned."""
-    params = {"subscribers": subscribers, "floor": floor, "delivery_floor": delivery_floor, "now": now}
+    params = {
+        "subscribers": subscribers,
+        "schedules_from": schedules_from,
+        "deliveries_from": deliveries_from,
+        "now": now,
+    }
     [found] = run("due_now", using, params)
     return DueNow(*found)
 

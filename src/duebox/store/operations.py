@@ -380,7 +380,7 @@ def retry(
     One that stands in a stream has its old place in it."""
     pace, disabled = pace or Pace(), of_disabled(using, ids)
 
-    def refusal(one: Standing) -> str:
+    def refusal(one: DeliveryState) -> str:
         if one.id in disabled:
             return told_disabled(disabled[one.id])
         if not is_known(one.subscriber):
@@ -404,7 +404,7 @@ def retry(
 def park(using: str, ids: Sequence[int], *, note: str, states: Sequence[str] = (), dry_run: bool = False) -> Done:
     """Set aside: no worker takes them. One in a stream blocks those behind it."""
 
-    def refusal(one: Standing) -> str:
+    def refusal(one: DeliveryState) -> str:
         return "it is parked already" if one.status == "parked" else ""
 
     def act(chosen: list[int]) -> list[int]:
@@ -429,7 +429,7 @@ def discard(using: str, ids: Sequence[int], *, note: str, states: Sequence[str] 
     return done
 
 
-class Standing(NamedTuple):
+class DeliveryState(NamedTuple):
     """What decides whether something can be done with a delivery, in the order of delivery_states.sql."""
 
     id: int
@@ -448,7 +448,7 @@ def _deal(
     using: str,
     ids: Sequence[int],
     states: Sequence[str],
-    refusal: Callable[[Standing], str],
+    refusal: Callable[[DeliveryState], str],
     act: Callable[[list[int]], list[int]],
     *,
     dry_run: bool,
@@ -459,13 +459,13 @@ def _deal(
     with transaction.atomic(using=using):
         locked = set(ids) if dry_run else {row[0] for row in run("delivery_lock", using, {"id": ids})}
         # A statement of its own: its snapshot must be younger than the claim that we waited for.
-        there = {row[0]: Standing(*row) for row in run("delivery_states", using, {"id": ids, "now": None})}
+        there = {row[0]: DeliveryState(*row) for row in run("delivery_states", using, {"id": ids, "now": None})}
         left = {id: why for id in ids if (why := _why_not(there.get(id), id in locked, wanted) or refusal(there[id]))}
         chosen = [id for id in ids if id not in left]
         return Done(chosen if dry_run else act(chosen) if chosen else [], left)
 
 
-def _why_not(one: Standing | None, locked: bool, wanted: set[str]) -> str:
+def _why_not(one: DeliveryState | None, locked: bool, wanted: set[str]) -> str:
     if one is None:
         return "it was delivered or discarded meanwhile"
     if one.worker is not None or not locked:

@@ -75,7 +75,7 @@ class Claimer:
             self._cursor.rewind()
         start = self._cursor.value
         begun = time.perf_counter()
-        claims, waiting = claim(self._using, lease, self._names, room, floor=start, past=self._busy_streams.streams)
+        claims, waiting = claim(self._using, lease, self._names, room, due_from=start, past=self._busy_streams.streams)
         metrics.CLAIM_DURATION.observe([time.perf_counter() - begun])
         self._pool.inbox.put(claims)
         full = len(claims) + waiting.total() >= room

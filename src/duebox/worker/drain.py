@@ -92,8 +92,8 @@ class Draining:
         self._renew_at = 0.0
         # Nothing before these is left to do. In a long test, whose transaction stays open, the index still has the
         # entries of the rows that are done.
-        self._floor: datetime | None = None
-        self._delivery_floor = 0.0
+        self._schedules_from: datetime | None = None
+        self._deliveries_from = 0.0
         self._seen: DueNow | None = None
 
     def __enter__(self) -> Draining:
@@ -112,7 +112,7 @@ class Draining:
         try:
             while True:
                 plan_changes(self._using)
-                fired = fire_due(self._using, floor=self._floor, now=self._now).due
+                fired = fire_due(self._using, floor=self._schedules_from, now=self._now).due
                 if not self._round(limit, drained) and not fired:
                     break
                 if time.monotonic() > self._renew_at:
@@ -128,18 +128,24 @@ class Draining:
     def next_moment(self) -> datetime | None:
         """When something comes due next, after everything that is due now was done."""
         following = (self._seen or self._look()).following
-        self._floor = clock.now()
-        self._delivery_floor = self._floor.timestamp() - 0.001
+        self._schedules_from = clock.now()
+        self._deliveries_from = self._schedules_from.timestamp() - 0.001
         return following
 
     def _look(self) -> DueNow:
         names = list(matching(self._only))
-        return due_now(self._using, names, floor=self._floor, delivery_floor=self._delivery_floor, now=self._now)
+        return due_now(
+            self._using,
+            names,
+            schedules_from=self._schedules_from,
+            deliveries_from=self._deliveries_from,
+            now=self._now,
+        )
 
     def _round(self, limit: int, drained: Drained) -> bool:
         subscribers = matching(self._only)
-        names, floor = list(subscribers), self._delivery_floor
-        claims, waiting = claim(self._using, self._lease, names, TUNABLES.drain_batch, floor=floor, now=self._now)
+        names, due_from = list(subscribers), self._deliveries_from
+        claims, waiting = claim(self._using, self._lease, names, TUNABLES.drain_batch, due_from=due_from, now=self._now)
         if not claims:
             claims, outside_waiting = _claim_outside(self._using, self._lease, subscribers, self._now)
             waiting |= outside_waiting
@@ -173,14 +179,14 @@ class Draining:
         if each.stream is not None:
             self._promote({(each.subscriber, each.stream)})
         if isinstance(end.outcome, Snooze):
-            self._delivery_floor = 0.0  # it may come back at a time that is past
+            self._deliveries_from = 0.0  # it may come back at a time that is past
         report([end])
         drained.ended.append(end)
         drained.outcome_counts.add([end])
 
     def _promote(self, streams: Collection[tuple[str, str]]) -> None:
         if promote(self._using, streams):
-            self._delivery_floor = 0.0  # it was due before the one that blocked it had ended
+            self._deliveries_from = 0.0  # it was due before the one that blocked it had ended
 
 
 def _claim_outside(alias: str, lease: int, subscribers: dict[str, Subscriber], now: datetime | None) -> Claimed:

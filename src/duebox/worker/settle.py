@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from duebox.conf import conf
 from duebox.context import metrics
-from duebox.context.logging import story_of
+from duebox.context.logging import log_fields_of
 from duebox.dead_letters import notify
 from duebox.dead_letters.fingerprint import error_line
 from duebox.events.identities import printable
@@ -261,4 +261,4 @@ def _fields(end: Ended, word: str) -> dict[str, Any]:
 def fields_of(claim: Claim) -> dict[str, Any]:
     """For structured logs: which delivery a line is about, and the ids of its event."""
     known = {"subscriber": claim.subscriber, "delivery": claim.id, "attempt": claim.attempt, "lease": claim.lease}
-    return known if claim.event_is_gone else {**known, "event_type": claim.fact.type, **story_of(claim.fact)}
+    return known if claim.event_is_gone else {**known, "event_type": claim.fact.type, **log_fields_of(claim.fact)}

@@ -26,8 +26,8 @@ class Wakeup:
         """The database session of the loop."""
         self._until_idle = until_idle
         self._claim = self._look = self._rewind = False
-        self._not_rung = threading.Lock()
-        self._not_rung.acquire()
+        self._no_wake_yet = threading.Lock()
+        self._no_wake_yet.acquire()
 
     def notified(self, what: str | None = None, session: int = 0) -> None:
         """A NOTIFY arrived: what it says, and which session sent it. Without arguments: something may be new."""
@@ -43,7 +43,7 @@ class Wakeup:
             self._claim = True
         if what != DUE_NOW:
             self._look = True
-        self.ring()
+        self.wake()
 
     def claim(self, *, look: bool = False) -> None:
         """There may be deliveries to claim; with `look` one is due later, at a time that the loop does not know."""
@@ -65,19 +65,19 @@ class Wakeup:
         self._claim = True
         if look:
             self._look = True
-        self.ring()
+        self.wake()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """End the sleep of the loop. Safe in a signal handler, whatever the thread that it interrupts is doing. That is
         not so for an `Event`: a thread that waits for one holds its lock for a moment, and the handler would wait for
         the very thread that it interrupts. `SimpleQueue.get` may not be used with a timeout either: if the time is over
         before it begins to wait, which happens on a busy machine, it waits for ever."""
-        with suppress(RuntimeError):  # it was rung before, and is not locked
-            self._not_rung.release()
+        with suppress(RuntimeError):  # it was woken before, and is not locked
+            self._no_wake_yet.release()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until `ring` is called. True if it was called in this time, or since the last wait."""
-        return self._not_rung.acquire(timeout=max(0.0, seconds))
+        """Sleep until `wake` is called. True if it was called in this time, or since the last wait."""
+        return self._no_wake_yet.acquire(timeout=max(0.0, seconds))
 
     # A flag is cleared before it is acted on, and only if it is set: a signal that arrives meanwhile is not lost.
 

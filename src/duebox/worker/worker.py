@@ -185,7 +185,7 @@ class Worker:
         self._stopped_at = min(self._stopped_at, time.monotonic())
         if self._watch is not None:
             self._watch.until = time.monotonic() + TUNABLES.stop_statement_seconds
-        self.wakeup.ring()
+        self.wakeup.wake()
 
     def health(self, *, live_seconds: float = TUNABLES.live_seconds) -> Health:
         """Whether it is alive and ready. Asks nothing but the memory of this process."""

@@ -67,7 +67,7 @@ class Webhooks(Destination):
         )
         self.refused = frozenset(_wholes("refused", refused, "statuses", 100, 599))
         self.disable_after_days = _days("disable_after_days", disable_after_days)
-        self.wire = _wire(self.guard, ca_file, positive("timeout", number("timeout", timeout)))
+        self.http_client = _http_client(self.guard, ca_file, positive("timeout", number("timeout", timeout)))
         self._parts: dict[str, tuple[EndpointDestination | MissingEndpoint, float]] = {}
         self._swept = time.monotonic()
         self._lock = threading.Lock()
@@ -111,7 +111,7 @@ class Webhooks(Destination):
         return EndpointDestination(self, row, mine.policy if mine else self.policy)
 
     def close(self) -> None:
-        self.wire.close()
+        self.http_client.close()
 
     def _forget_old(self, now: float) -> None:
         """Remove cached endpoints that were not used for a while."""
@@ -150,7 +150,7 @@ def _days(name: str, given: Any) -> float:
     return float(given)
 
 
-def _wire(guard: Guard, ca_file: str | PathLike[str], timeout: float) -> HttpClient:
+def _http_client(guard: Guard, ca_file: str | PathLike[str], timeout: float) -> HttpClient:
     driver("urllib3", "webhooks")
     driver("cryptography", "webhooks")
     from duebox.destinations.webhooks.http import HttpClient, made_context

@@ -156,7 +156,7 @@ class EndpointDestination(Destination):
             raise copy(self._ready)  # a copy: the traceback of an exception that is raised repeatedly grows
         target, template, redaction = self._ready
         request = template.request(row, int(time.time()))
-        return redaction.over(self._whole.wire.exchange(target, request), request)
+        return redaction.over(self._whole.http_client.exchange(target, request), request)
 
     def fails_since(self, since: datetime) -> None:
         if isinstance(self._ready, Throttled):  # the endpoint is not at fault, so this time does not count

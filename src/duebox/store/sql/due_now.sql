@@ -4,13 +4,13 @@
 SELECT EXISTS (
     SELECT FROM duebox_schedule
     WHERE status = 'scheduled'
-      AND due_at >= coalesce(%(floor)s::timestamptz, '-infinity')
+      AND due_at >= coalesce(%(schedules_from)s::timestamptz, '-infinity')
       AND due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
 ) OR EXISTS (
     SELECT FROM duebox_delivery
     WHERE status = 'pending'
       AND NOT subscriber LIKE 'to:%%'
-      AND due_at >= to_timestamp(%(delivery_floor)s::float8)
+      AND due_at >= to_timestamp(%(deliveries_from)s::float8)
       AND due_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
       AND lease IS NULL
       AND subscriber = ANY(%(subscribers)s)
