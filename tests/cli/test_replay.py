@@ -73,7 +73,10 @@ def test_as_json(manage, facts):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["missing", "--to", "shop.nwe", *YESTERDAY], "Nobody is known as 'shop.nwe'; did you mean 'shop.new'"),
+        (
+            ["missing", "--to", "shop.nwe", *YESTERDAY],
+            "No handler or destination is called 'shop.nwe'; did you mean 'shop.new'",
+        ),
         (["missing", "--to", "shop.new", "--since", "soon"], "--since"),
         (["missing", "--to", "shop.new"], "--since"),
         (["bulk", "--to", "shop.new", *YESTERDAY], "--until"),

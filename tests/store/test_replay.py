@@ -137,7 +137,7 @@ def test_what_it_got_before_it_may_get_again_whatever_its_pattern_is_now(seen, o
 )
 def test_a_name_that_nobody_has_is_refused_with_a_near_one(bus, seen, name, hint, since):
     for verb in (replay.missing, replay.recover):
-        with pytest.raises(InvalidReplay, match=f"Nobody is known as '{name}'; {hint}"):
+        with pytest.raises(InvalidReplay, match=f"No handler or destination is called '{name}'; {hint}"):
             verb(to=name, since=since)
 
 

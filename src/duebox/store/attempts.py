@@ -1,4 +1,4 @@
-"""The history as it grows: attempts behind a cursor, and the numbers of the last day."""
+"""The history: attempts after an id, and the numbers of the last day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Seen(NamedTuple):
     correlation_id: str
     causation_id: str | None
     scheduled_for: str | None
-    """When the schedule that fired the event meant it to happen."""
+    """The due time of the schedule that fired the event."""
     delivery_id: int
     subscriber: str
     number: int
@@ -46,15 +46,15 @@ def after(using: str, id: int, *, missing: Iterable[int] = (), limit: int) -> li
 
 
 SAMPLE = 2_000
-"""Of more attempts than this in a day, so many are looked at."""
+"""If there are more attempts in a day, a sample of this size is read."""
 MOST = 10_000
 
 
 class Day(NamedTuple):
-    """The last 24 hours. Of a busy day all but `failed` are estimates."""
+    """The last 24 hours. On a busy day all numbers but `failed` are estimates."""
 
     scheduled: int
-    """Schedules that are to fire, whenever."""
+    """Schedules that will fire, at any time."""
     completed: int
     """Deliveries that succeeded."""
     failed: int
@@ -62,7 +62,7 @@ class Day(NamedTuple):
     processing_seconds: float
     """The mean from the due time to the settlement of a delivery that succeeded."""
     retried_percent: float
-    """Of those that succeeded or died: how many of a hundred needed more than one attempt."""
+    """The percentage of deliveries that needed more than one attempt, of those that succeeded or died."""
 
 
 def day(using: str) -> Day:

@@ -11,11 +11,11 @@ from duebox.store.run_sql import execute, number_array, run, text_array
 
 MOST_FORGOTTEN = 1_000
 MOST_BYTES = 2_000_000
-"""Of changes and metadata that are read at a time, as they are stored: large ones are compressed."""
+"""The maximum size of changes and metadata that are read at a time, as they are stored: large ones are compressed."""
 
 
 class Entry(NamedTuple):
-    """What is to be recorded. Actor, impersonator and the last two are JSON."""
+    """An entry to record. Actor, impersonator and the last two fields are JSON."""
 
     organization: str
     action: str
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Where the chain ends, and where it begins."""
+    """The end and the beginning of the chain."""
 
     sequence: int
     hash: bytes
@@ -42,13 +42,13 @@ class Head(NamedTuple):
 
 
 class Unsealed(NamedTuple):
-    """An entry that is to be sealed, with the state of its writer; no entry where all those of a writer are gone."""
+    """An entry to seal, with the state of its writer; without an entry if all those of a writer are gone."""
 
     writer: int
     sealed: int
-    """Up to this number the writer's entries are sealed,"""
+    """The writer's entries are sealed up to this number."""
     number: int
-    """and this is the last number that it has given."""
+    """The last number that the writer has used."""
     writer_number: int | None
     id: int | None
     text: bytes | None
@@ -66,7 +66,7 @@ class Seal(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link as it is found, with what is hashed of its entry, unless that was not asked for."""
+    """A stored link, with the hashed values of its entry if they were requested."""
 
     sequence: int
     entry_id: int
@@ -75,7 +75,7 @@ class Link(NamedTuple):
     has_entry: bool
     text: bytes | None
     erasure: bytes | None
-    """Where the values of the entry were erased: a hash of the rest."""
+    """If the values of the entry were erased: a hash of the rest."""
 
 
 class Waiting(NamedTuple):
@@ -94,7 +94,7 @@ RETURNED = (
 
 
 def write(using: str, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Store entries; gives them as they are stored."""
+    """Store entries. Returns them as they are stored."""
     columns = dict(zip(Entry._fields, zip(*entries, strict=True), strict=True))
     params: dict[str, Any] = {name: text_array(values) for name, values in columns.items()}
     rows = run("audit_write", using, {**params, "now": None})
@@ -106,7 +106,7 @@ def head(using: str) -> Head | None:
 
 
 def hold_head(using: str, *, wait: bool = False) -> Head | None:
-    """The head, locked until the transaction ends; None if there is none, or if another transaction has it."""
+    """Lock the head until the transaction ends. None if there is none, or if another transaction has locked it."""
     return _head(run("audit_head_wait" if wait else "audit_head_lock", using, {}))
 
 
@@ -132,12 +132,12 @@ def is_unsealed(using: str) -> bool:
 
 
 def unpack(using: str, limit: int) -> None:
-    """Store the entries of so many batches in rows of their own."""
+    """Store the entries of up to `limit` batches in rows of their own."""
     execute("audit_unpack", using, {"limit": limit})
 
 
 def unsealed(using: str, limit: int) -> list[Unsealed]:
-    """The next entries to seal: so many, or fewer if they are large. Those in batches are not among them."""
+    """The next entries to seal: up to `limit`, fewer if they are large. Entries in batches are not among them."""
     return [Unsealed(*row) for row in run("audit_unsealed", using, {"limit": limit, "bytes": MOST_BYTES})]
 
 
@@ -160,19 +160,19 @@ def forget_writers(using: str) -> bool:
 
 
 def read(using: str, *, after: int, until: int, organization: str | None, limit: int) -> list[Link]:
-    """The next links of the chain: so many, or fewer if their entries are large."""
+    """The next links of the chain: up to `limit`, fewer if their entries are large."""
     params = {"after": after, "until": until, "only": organization, "limit": limit, "bytes": MOST_BYTES}
     return [Link(*row) for row in run("audit_read", using, params)]
 
 
 def start(using: str, since: datetime) -> int:
-    """The place of the first link whose entry was recorded at this moment or later, or the one behind the last link."""
+    """The place of the first link whose entry was recorded at this moment or later, or that after the last link."""
     [(sequence,)] = run("audit_start", using, {"since": since})
     return int(sequence)
 
 
 def beyond(using: str, limit: int) -> list[tuple[int, int]]:
-    """Links that the head does not know of: their places and the ids of their entries."""
+    """Links after the head: their places and the ids of their entries."""
     return [(row[0], row[1]) for row in run("audit_beyond", using, {"limit": limit})]
 
 
@@ -187,7 +187,7 @@ def waiting(using: str) -> list[Waiting]:
 
 
 def last_metadata(using: str, action: str) -> dict[str, Any] | None:
-    """What the last entry about the log itself with this action says."""
+    """The metadata of the last entry about the log itself with this action."""
     for (metadata,) in run("audit_last_metadata", using, {"action": action}):
         found: dict[str, Any] = json.loads(metadata)
         return found
@@ -195,7 +195,7 @@ def last_metadata(using: str, action: str) -> dict[str, Any] | None:
 
 
 def stale(using: str, *, years: int) -> int:
-    """The place up to which all entries are older than so many years."""
+    """The place up to which all entries are older than `years`."""
     [(sequence,)] = run("audit_stale", using, {"years": years})
     return int(sequence)
 
@@ -212,14 +212,14 @@ def note_erasures(using: str, hashes: dict[int, bytes]) -> None:
 
 
 def prune(using: str, head: Head) -> int:
-    """Remove what lies before the beginning of the chain; gives how many entries."""
+    """Remove the entries before the beginning of the chain. Returns how many."""
     write_head(using, head)
     execute("audit_prune", using, {"sequence": head.pruned_sequence})
     return len(run("audit_prune_seals", using, {"sequence": head.pruned_sequence}))
 
 
 def allow_truncate(using: str) -> None:
-    """For databases that nobody keeps: this session may empty the tables."""
+    """Let this session truncate the tables, for test databases."""
     run("audit_disposable", using, {})
 
 

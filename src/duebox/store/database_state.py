@@ -120,5 +120,5 @@ def server_facts(using: str) -> ServerFacts:
 
 
 def scheduled(using: str, most: int) -> int:
-    """Schedules that are to come, counted up to so many."""
+    """The number of scheduled schedules, counted up to `most`."""
     return int(run("advise_scheduled", using, {"most": most})[0][0])

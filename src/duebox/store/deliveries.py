@@ -38,7 +38,7 @@ class Claim:
 
     @property
     def event_is_gone(self) -> bool:
-        """Somebody deleted the event under its delivery."""
+        """Whether the event of the delivery was deleted."""
         return self.fact.type is None
 
     def age(self) -> float:
@@ -83,7 +83,7 @@ def claim(
     past: Sequence[str] = (),
     now: datetime | None = None,
 ) -> Claimed:
-    """`past` are streams to pass over."""
+    """Claim due deliveries for handlers. Streams in `past` are skipped."""
     params = {"lease": lease, "subscribers": subscribers, "limit": limit, "due_from": due_from, "now": now}
     return read_claims(run("claim", using, {**params, "past": list(past)}), lease)
 
@@ -95,7 +95,7 @@ def read_claims(rows: list[tuple[Any, ...]], lease: int) -> Claimed:
 
 
 class ToNext(NamedTuple):
-    """Seconds; below zero for a schedule that is due already, None where nothing is to come."""
+    """Seconds until the next one; below zero for a schedule that is due already, None if there is none."""
 
     delivery: float | None
     schedule: float | None
@@ -107,7 +107,7 @@ def seconds_to_next(using: str, subscribers: Sequence[str], *, now: datetime | N
 
 
 class DueNow(NamedTuple):
-    """Whether there is anything to fire or to deliver; and when something comes due after that."""
+    """Whether anything is due to be fired or delivered, and when the next one is due after that."""
 
     is_due: bool
     following: datetime | None
@@ -121,7 +121,7 @@ def due_now(
     deliveries_from: float = 0.0,
     now: datetime | None = None,
 ) -> DueNow:
-    """As far as schedules and deliveries from the floors on are concerned."""
+    """Schedules and deliveries that were due before `schedules_from` and `deliveries_from` are left out."""
     params = {
         "subscribers": subscribers,
         "schedules_from": schedules_from,
@@ -148,7 +148,7 @@ def settle(using: str, lease: int, ended: Sequence[Ended], *, now: datetime | No
 
 
 def release(using: str, lease: int, ids: Sequence[int]) -> None:
-    """Give back deliveries that were not run, or not to the end: no attempt is used up, and no history written."""
+    """Release deliveries that were not run, or not to the end: no attempt is used up, and no history is written."""
     execute("release", using, {"id": ids, "lease": lease})
 
 
@@ -245,15 +245,15 @@ def storable(text: str) -> str:
 
 
 def enqueue(using: str, row: FactRow, subscriber: str, due: datetime | None) -> None:
-    """Nobody else receives the event, whatever they listen to. Without `due` it is due now."""
+    """Store a delivery of an event to one subscriber only. Without `due` it is due now."""
     routes = {"route_subscriber": text_array([subscriber]), "route_stream": text_array([None])}
     run("emit_one", using, {**row._asdict(), **routes, "now": due})
 
 
 COUNTED = 1_000
-"""So many that stand behind a head are counted: after that it matters little how many more."""
+"""The maximum number of deliveries behind a head that are counted."""
 LOOKED_AT = 1_000
-"""So many of the dead, of the parked, and of heads that others wait behind are compared, if there are more."""
+"""The maximum number of dead, of parked, and of blocking deliveries that are compared."""
 
 
 class Blocked(NamedTuple):
@@ -267,7 +267,7 @@ class Blocked(NamedTuple):
     attempt: int
     due_at: datetime
     waiting: int
-    """How many stand behind it, up to `COUNTED`."""
+    """How many wait behind it, up to `COUNTED`."""
     since: datetime
     more_wait: bool = False
     """Whether there are more than that."""
@@ -324,9 +324,9 @@ def mark_waiting(using: str, streams: Mapping[Stream, int], limit: int) -> dict[
 
 
 MOST = 10_000
-"""So many are counted; after that it matters little how many more there are."""
+"""The maximum number that is counted."""
 NAMES = 1_000
-"""So many destinations, with their endpoints, are looked at."""
+"""The maximum number of destinations, with their endpoints, that are read."""
 
 
 class Backlog(NamedTuple):
@@ -346,7 +346,7 @@ class Backlog(NamedTuple):
 
     @property
     def orphaned(self) -> bool:
-        """Nobody in this code is called that."""
+        """Whether this code has no such handler or destination."""
         return not is_known(self.subscriber)
 
 

@@ -68,8 +68,8 @@ def _bare(using: str, ids: Sequence[UUID]) -> int:
 
 
 def erase_schedules(using: str, kind: str, id: str) -> tuple[int, int]:
-    """Remove schedules that have ended, and lines of their log. One that somebody cancelled with an opt-out stays,
-    without its data: its plan must not plan it anew."""
+    """Remove schedules that have ended, and lines of their log. One that a person cancelled with an opt-out stays,
+    without its data: its plan must not plan it again."""
     ended = schedules(using, kind, id).exclude(status__in=LIVE)
     kept = ended.exclude(opt_out="").update(data={}, metadata={}, actor=None)
     removed, _ = ended.filter(opt_out="").delete()

@@ -1,7 +1,8 @@
-"""What operators do with deliveries in any state: find them, see their history, retry, park and discard them.
+"""Operations on deliveries in any state: find them, read their history, retry, park and discard them.
 
-An action locks the deliveries, then looks at what stands against it, then acts: a worker that claims or settles one of
-them at the same moment comes before or after, never in between. What cannot be done is left alone, with the reason.
+An operation locks the deliveries, checks their states, then changes them: a worker that claims or settles one of them
+at the same time comes before or after, never in between. Deliveries that cannot be changed are skipped, with the
+reason.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from duebox.store.targets import told_disabled
 
 
 class Pace:
-    """`rate` deliveries a second, from now on; None is all at once. Nobody sleeps: the moments are written down."""
+    """`rate` deliveries per second from now on, None for all at once. It only computes due times; no thread sleeps."""
 
     def __init__(self, rate: float | None = None) -> None:
         self._step = 1 / rate if rate else 0.0
@@ -38,7 +39,7 @@ class Pace:
         self._started = time.monotonic()
 
     def params(self) -> dict[str, float]:
-        """For the next statement: seconds until its first is due, and from one to the next."""
+        """For the next statement: seconds until its first delivery is due, and seconds between deliveries."""
         return {"delay": self._done * self._step - (time.monotonic() - self._started), "step": self._step}
 
     def took(self, many: int) -> None:
@@ -46,7 +47,7 @@ class Pace:
 
 
 def may_mail(using: str, fingerprint: str, subscriber: str, *, seconds: float) -> bool:
-    """Whether a mail about deaths of this cause may be sent now; true once in so many seconds, for all workers."""
+    """Whether a mail about dead letters of this cause may be sent now; true once in `seconds`, for all workers."""
     params = {"fingerprint": fingerprint, "subscriber": subscriber, "seconds": seconds, "now": None}
     return bool(run("dead_mail", using, params))
 
@@ -54,31 +55,31 @@ def may_mail(using: str, fingerprint: str, subscriber: str, *, seconds: float) -
 BATCH = 1_000
 LOOKED_AT = 20_000
 GROUPED = 5_000
-"""So many of the newest dead letters are grouped for a page."""
+"""The maximum number of dead letters that are grouped for a page, the newest ones."""
 GONE = "(gone)"
-"""The type of an event that somebody deleted."""
+"""The type of an event that was deleted."""
 PENDING = {"due", "retrying", "running", "scheduled"}
 STORED = {**dict.fromkeys(PENDING, ("pending",)), "orphaned": ("pending", "waiting")}
-"""The statuses in which deliveries of a state are stored, where it is not the same word."""
+"""The stored statuses of a state, if they are not the same word."""
 
 
 class Which(TypedDict, total=False):
-    """Which deliveries are meant; what is left out does not matter."""
+    """Filters of deliveries; keys that are left out match all."""
 
     ids: Sequence[int]
     states: Sequence[str]
-    """Any of `models.delivery.STATES`; all where not said."""
+    """Some of `models.delivery.STATES`; by default all."""
     type: str | None
     """An event type, or a pattern as in `order.*`."""
     subscriber: str | None
-    """With its parts, where it is a destination that has some."""
+    """For a destination with endpoints, those of all its endpoints."""
     fingerprint: str | None
     group: Group | None
     organization: str | None
     correlation_id: str | None
     about: tuple[str, str] | None
     since: datetime | None
-    """Died at this moment or later; of one that lives, due at this moment or later."""
+    """Dead letters that died at this moment or later, others that are due at this moment or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class OpenDelivery:
     state: str
     """due, retrying, running, waiting, scheduled, dead or parked."""
     orphaned: bool
-    """This code has no such handler or destination."""
+    """Whether this code has no such handler or destination."""
     event_id: str
     event_type: str
     about: Aggregate | None
@@ -102,21 +103,21 @@ class OpenDelivery:
     """How often it failed."""
     died_at: datetime | None = None
     error: str = ""
-    """The note of its last failure: a traceback, or what a destination answered."""
+    """The note of its last failure: a traceback, or the answer of a destination."""
     answered: int | None = None
     """The status of that answer."""
     fingerprint: str = ""
     note: str = ""
     """Why it was parked, and by whom."""
     worker: str = ""
-    """Who runs it."""
+    """The worker that runs it."""
     expires_at: datetime | None = None
     """When its event expires: it is not run after that."""
     data: dict[str, Any] = field(default_factory=dict)
 
     @property
     def error_line(self) -> str:
-        """The line of the error that says what happened."""
+        """The line of the error with the message."""
         return telling_line(self.error, self.answered)
 
     @property
@@ -191,7 +192,7 @@ class Done:
 
     ids: list[int] = field(default_factory=list)
     left: dict[int, str] = field(default_factory=dict)
-    """What was left alone, and why."""
+    """The deliveries that were skipped, and why."""
 
     def __iadd__(self, other: Done) -> Done:
         self.ids += other.ids
@@ -203,7 +204,7 @@ class Done:
 
 
 def find(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> list[OpenDelivery]:
-    """Those that are pending in the order in which they are due, others in the order of their ids."""
+    """Pending deliveries ordered by their due times, others by their ids."""
     return _opened(using, _first(using, which, limit))
 
 
@@ -304,7 +305,7 @@ def _groups(using: str, which: Which, *, parked: bool, limit: int, id: str | Non
 
 
 def batches(using: str, *, limit: int | None = None, **which: Unpack[Which]) -> Iterator[list[int]]:
-    """Ids, a part at a time and oldest first; each part is to be dealt with before the next is asked for."""
+    """Ids in chunks, oldest first. Process each chunk before you request the next."""
     last, left = 0, limit
     while left is None or left > 0:
         size = BATCH if left is None else min(BATCH, left)
@@ -376,8 +377,8 @@ def retry(
     states: Sequence[str] = (),
     dry_run: bool = False,
 ) -> Done:
-    """Due now, or as the pace says, with a fresh set of retries; the attempts of before stay in the history.
-    One that stands in a stream has its old place in it."""
+    """Make deliveries due now, or by `pace`, with a fresh set of retries. Earlier attempts stay in the history. A
+    delivery of a stream keeps its place in it."""
     pace, disabled = pace or Pace(), of_disabled(using, ids)
 
     def refusal(one: DeliveryState) -> str:
@@ -402,7 +403,7 @@ def retry(
 
 
 def park(using: str, ids: Sequence[int], *, note: str, states: Sequence[str] = (), dry_run: bool = False) -> Done:
-    """Set aside: no worker takes them. One in a stream blocks those behind it."""
+    """Park deliveries: no worker claims them. One in a stream blocks those behind it."""
 
     def refusal(one: DeliveryState) -> str:
         return "it is parked already" if one.status == "parked" else ""
@@ -430,16 +431,16 @@ def discard(using: str, ids: Sequence[int], *, note: str, states: Sequence[str] 
 
 
 class DeliveryState(NamedTuple):
-    """What decides whether something can be done with a delivery, in the order of delivery_states.sql."""
+    """The data that decides whether a delivery can be changed, in the order of delivery_states.sql."""
 
     id: int
     subscriber: str
     status: str
     held: bool
-    """It has a lease, of a living worker or of a lost one."""
+    """Whether it has a lease, of a live worker or of a lost one."""
     is_due: bool
     worker: str | None
-    """The living worker that runs it."""
+    """The live worker that runs it."""
     head: int | None
     """The first of its stream, if it waits."""
 
@@ -453,7 +454,8 @@ def _deal(
     *,
     dry_run: bool,
 ) -> Done:
-    """Act on what may be acted on. `states` are those in which they were found: one that changed since is left."""
+    """Change the deliveries that can be changed. `states` are those in which they were found: one that has changed
+    since is skipped."""
     ids = list(dict.fromkeys(ids))
     wanted = {status for state in states for status in STORED.get(state, (state,))}
     with transaction.atomic(using=using):

@@ -1,7 +1,7 @@
-"""Send stored events again: one of them, what failed, what somebody new has missed, or all of a time.
+"""Send stored events again: one event, those that failed, those that a new subscriber has missed, or all of a period.
 
-Fresh deliveries of the events as they are stored, under their own ids; the history says who asked. An event that is
-still open for a subscriber, due or dead, is left alone: nothing is ever due twice to the same one.
+A replay creates new deliveries of the stored events, under their ids; the history says who asked. An event that has an
+open delivery to a subscriber, due or dead, is skipped: it is never due twice to the same subscriber.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Replayed:
     """What a replay did, or would do."""
 
     added: int = 0
-    """Fresh deliveries."""
+    """New deliveries."""
     retried: int = 0
     """Dead and parked deliveries that are due again."""
     still_open: int = 0
-    """Events that were left alone because a delivery of theirs is due, running, dead or parked."""
+    """Events that were skipped because they have a delivery that is due, running, dead or parked."""
 
     def as_dict(self) -> dict[str, int]:
         return asdict(self)
@@ -47,12 +47,12 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How it is done; the same for every verb."""
+    """The options of all kinds of replay."""
 
     by: str = ""
     """Who asks, for the history."""
     rate: float | None = None
-    """So many a second become due; all at once where not given."""
+    """How many deliveries become due per second; None for all at once."""
     dry_run: bool = False
     using: str | None = None
     progress: Callable[[int], None] | None = None
@@ -67,7 +67,7 @@ class Manner:
 
 
 def resend(event_id: UUID | str, *, to: str, manner: Manner | None = None) -> int:
-    """One event to one subscriber again, whatever became of it before. Gives the id of the fresh delivery."""
+    """Send one event to one subscriber again, whatever its last outcome. Returns the id of the new delivery."""
     manner = manner or Manner()
     target = target_of(manner.alias, to)
     with transaction.atomic(using=manner.alias):
@@ -95,7 +95,8 @@ def take_back(event_id: UUID | str, *, to: str, why: str, manner: Manner | None 
 
 
 def recover(*, to: str, since: datetime, manner: Manner | None = None) -> Replayed:
-    """What failed since then: dead and parked letters, and what was discarded while an endpoint was disabled."""
+    """Send again what failed since then: dead and parked deliveries, and those discarded while an endpoint was
+    disabled."""
     manner = manner or Manner()
     target, pace, done = target_of(manner.alias, to), Pace(manner.rate), Replayed()
     for name in target.names:
@@ -120,7 +121,7 @@ def missing(
     organization: str | None = None,
     manner: Manner | None = None,
 ) -> Replayed:
-    """Events that would go there today and of which it has neither a delivery nor a line in the history."""
+    """Send events that match the target today and have neither a delivery to it nor a line in its history."""
     asked = {"since": since, "until": until, "type": type, "organization": organization}
     return _replay("missing", to, asked, manner or Manner())
 
@@ -134,13 +135,13 @@ def bulk(
     organization: str | None = None,
     manner: Manner | None = None,
 ) -> Replayed:
-    """Every event of a time that would go there today, again."""
+    """Send every event of a period that matches the target today."""
     asked = {"since": since, "until": until, "type": type, "organization": organization}
     return _replay("bulk", to, asked, manner or Manner())
 
 
 def first_id(moment: datetime) -> UUID:
-    """Below every id that was made at this moment or later, above every one of before."""
+    """The lowest id of this moment: ids from before are lower, later ones higher."""
     return UUID(int=max(0, (moment - _EPOCH) // _MILLISECOND) << 80)
 
 
@@ -200,13 +201,13 @@ def _add(manner: Manner, target: Target, events: list[str], pace: Pace, verb: st
 class Found(NamedTuple):
     row: FactRow
     is_open: bool
-    """A delivery of it to the target is there."""
+    """Whether it has a delivery to the target."""
     known: bool
-    """The history tells of one."""
+    """Whether the history has a delivery to the target."""
 
 
 def _events(using: str, target: Target, asked: dict[str, Any], after: UUID, limit: int | None = None) -> list[Found]:
-    """Events behind an id."""
+    """Events after an id."""
     params = {
         "names": list(target.names),
         "open": [*target.names, target.fan_out],
@@ -226,7 +227,7 @@ def _event(using: str, event_id: UUID, target: Target) -> Found:
     if not found or found[0].row.id != str(event_id):
         if Event.objects.using(using).filter(id=event_id, metadata__has_key=PAYLOAD_REMOVED_AT).exists():
             raise InvalidReplay(
-                f"The payload of event {event_id} was removed, so it cannot be sent again; emit it anew."
+                f"The payload of event {event_id} was removed, so it cannot be sent again; emit a new one."
             )
         raise InvalidReplay(f"There is no event {event_id} for {target.name!r}; look at its id and its organization.")
     return found[0]

@@ -1,7 +1,8 @@
 """Remove old rows, one bounded batch in one short transaction at a time.
 
-A batch reads the next page of a table by an index and removes what is old and done. It takes no lock that somebody
-waits for: an event without open deliveries is not touched by workers, and a row that is locked is left for later.
+A batch reads the next page of a table by an index and removes what is old and done. It takes no lock that another
+transaction waits for: an event without open deliveries is not touched by workers, and a row that is locked is left for
+later.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class Page(NamedTuple):
-    """What became of one page of a table."""
+    """The result of one page of a table."""
 
     looked_at: int
     removed: int
     after: Any
-    """Where the next page begins; None where there is none."""
+    """Where the next page begins; None if there is none."""
     bare: int = 0
     """Events that lost their payload and stay, because their idempotency key is remembered."""
 
@@ -56,7 +57,7 @@ def _batch(using: str) -> Iterator[None]:
 
 
 def events(using: str, before: datetime, *, keys_before: datetime | None, after: UUID | None, dry_run: bool) -> Page:
-    """Events of which nothing is open, with their history. One with an idempotency key stays until `keys_before`,
+    """Remove events without open deliveries, with their history. One with an idempotency key stays until `keys_before`,
     without its payload; for ever if that is None."""
     params = {
         "before": first_id(before),
@@ -84,7 +85,7 @@ def events(using: str, before: datetime, *, keys_before: datetime | None, after:
 
 
 def _old_events(using: str, params: dict[str, Any]) -> tuple[list[tuple[Any, ...]], list[str], list[str]]:
-    """The page, what of it is to go, and what of that stays without its payload."""
+    """The page, the events of it to remove, and those that stay without their payload."""
     page = run("retention_events", using, params)
     done = [(id, holds_key) for id, holds_key, is_bare, is_open in page if not is_open and not (holds_key and is_bare)]
     return page, [id for id, _ in done], [id for id, holds_key in done if holds_key]
@@ -95,7 +96,7 @@ def _events_page(page: list[tuple[Any, ...]], removed: int, bare: int) -> Page:
 
 
 def dead_letters(using: str, before: datetime, *, after: int | None, note: str, dry_run: bool) -> Page:
-    """Dead and parked deliveries that died before then, unless others wait behind them."""
+    """Remove dead and parked deliveries that died before then, unless others wait behind them."""
     params = {"before": before, "after": after or 0, "limit": BATCH}
     with nullcontext() if dry_run else _batch(using):
         [(last, size, ids)] = run("retention_dead", using, params)
@@ -104,7 +105,7 @@ def dead_letters(using: str, before: datetime, *, after: int | None, note: str, 
 
 
 def attempts(using: str, before: datetime, *, after: int | None, dry_run: bool) -> Page:
-    """Lines about failures, retries and rescues. The line that says how a delivery ended goes with its event."""
+    """Remove lines about failures, retries and rescues. The line with the final outcome is removed with the event."""
     return _by_id("retention_attempts", using, before, after, dry_run=dry_run)
 
 
@@ -117,7 +118,7 @@ def receipts(using: str, before: datetime, *, after: int | None, dry_run: bool) 
 
 
 def _by_id(name: str, using: str, before: datetime, after: int | None, *, dry_run: bool) -> Page:
-    """Of a table whose ids grow with time. A page in which something is not old is the last one."""
+    """Remove rows of a table whose ids grow with time. A page with a row that is not old is the last one."""
     params = {"before": before, "after": after or 0, "limit": BATCH, "dry_run": dry_run}
     with nullcontext() if dry_run else _batch(using):
         [(last, size, old, removed)] = run(name, using, params)
@@ -125,7 +126,7 @@ def _by_id(name: str, using: str, before: datetime, after: int | None, *, dry_ru
 
 
 def schedules(using: str, before: datetime, *, after: tuple[datetime, int] | None, dry_run: bool) -> Page:
-    """Completed and cancelled schedules, unless they remember what must not fire again."""
+    """Remove completed and cancelled schedules, except those that prevent an occurrence from firing again."""
     at, id = after or (_LONG_AGO, 0)
     params = {"before": before, "after_at": at, "after": id, "limit": BATCH, "dry_run": dry_run}
     with nullcontext() if dry_run else _batch(using):

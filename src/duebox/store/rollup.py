@@ -1,4 +1,4 @@
-"""Counts per minute and hour: made from the history by key ranges, written whole, read by their own index."""
+"""Counts per minute and hour, computed from ranges of the history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duebox.store.run_sql import execute, number_array, run, text_array
 BOUNDS_MS = tuple(2.0**power for power in range(23))
 """Histograms have a bucket below 1 ms, one up to each power of two, and one from 2**22 ms, which is 70 minutes."""
 MOST_NAMES = 1_000
-"""So many names a minute and kind; the rarest of the others are counted together as `other`."""
+"""The maximum number of names per minute and kind; the rarest ones are counted together as `other`."""
 ALL, OTHER = "", "other"
 COUNTERS = ("count", "delivered", "retried", "dead", "snoozed", "discarded", "expired", "rescued", "repeated")
 HISTOGRAMS = ("lateness", "wait", "duration")
@@ -145,7 +145,7 @@ def _summed(rows: dict[Key, Counts]) -> dict[Key, Counts]:
 
 
 def write(using: str, rows: dict[Key, Counts]) -> None:
-    """Rows of minutes, instead of those with the same key."""
+    """Write rows of minutes, in place of those with the same key."""
     if not rows:
         return
     columns: dict[str, str] = {}
@@ -160,7 +160,7 @@ def write(using: str, rows: dict[Key, Counts]) -> None:
 
 
 def remove_others(using: str, since: datetime, before: datetime, rows: Iterable[Key]) -> None:
-    """What was counted in these minutes before, and is not among these rows."""
+    """Remove rows of these minutes that are not among the given ones."""
     execute("rollup_remove", using, {"since": since, "before": before, **_keys(rows)})
 
 
@@ -180,7 +180,7 @@ def write_hour(using: str, hour: datetime) -> None:
 
 
 def prune(using: str, before: datetime, limit: int) -> int:
-    """So many rows were removed."""
+    """Returns how many rows were removed."""
     return len(run("rollup_prune", using, {"before": before, "limit": limit}))
 
 
@@ -253,7 +253,7 @@ class Regular(NamedTuple):
 
     name: str
     hours: int
-    """In which it came."""
+    """The number of hours in which it came."""
     first: datetime
     last: datetime
     """The end of the hour or minute in which it came last."""

@@ -86,7 +86,7 @@ def run(name: str, using: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _discard_plans(cursor: CursorWrapper) -> None:
-    """Let the server plan anew. A plan that was made while a table was empty may read a whole index for each row: with
+    """Let the server plan again. A plan that was made while a table was empty may read a whole index for each row: with
     10,000 events a claim took 250 ms instead of 5 ms, until the next ANALYZE. Other things are slow, too, so not often.
     """
     now = time.monotonic()
@@ -161,7 +161,7 @@ PATIENCE_SECONDS = 0.5
 
 
 class Busy(Exception):
-    """Somebody else holds it; nothing was done."""
+    """Another transaction holds the lock; nothing was done."""
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class Compared(NamedTuple):
     aggregate_id: str
     organization: str
     actor: str | None
-    """None: whoever is stored."""
+    """None keeps the stored actor."""
     data: str
     metadata: str
 
@@ -160,7 +160,7 @@ class Due(NamedTuple):
 
 
 def due(using: str, limit: int, *, floor: datetime | None = None, now: datetime | None = None) -> Due:
-    """What is due, from the floor on if there is one, locked: call it inside the transaction that fires."""
+    """Lock due schedules, those from `floor` on if it is set. Call it in the transaction that fires them."""
     found = run("schedule_due", using, {"limit": limit, "floor": floor, "now": now})
     return Due([DueSchedule(*row[:-1]) for row in found], found[0][-1] if found else clock.now())
 
@@ -215,7 +215,7 @@ class Fired(NamedTuple):
 
     deliveries: list[FiredDelivery]
     left: set[int]
-    """The ids of those that were left alone: somebody has changed them, or their rows, meanwhile."""
+    """The ids of those that were skipped, because they or their rows have changed meanwhile."""
 
 
 def fire(
@@ -246,7 +246,7 @@ def fire(
 
 
 def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = None) -> set[int]:
-    """The ids that were written; the others were changed by somebody else meanwhile."""
+    """Returns the ids that were written; the others were changed by another transaction meanwhile."""
     params = {**_columns(steps), "now": now, "near": _near()}
     written = {row[0] for row in run("schedule_advance", using, params)}
     schedules_written(using, "id", written)
@@ -254,7 +254,7 @@ def advance(using: str, steps: Sequence[NextStep], *, now: datetime | None = Non
 
 
 def opt_out(using: str, ids: Sequence[int], how: str) -> None:
-    """Note in locked schedules that somebody cancelled them, or with "" that nobody did; live ones are cancelled."""
+    """Store in locked schedules that a person cancelled them, or remove that with ""; live ones are cancelled."""
     if ids:
         execute("schedule_opt_out", using, {"id": number_array(ids), "opt_out": how, "now": None})
         schedules_written(using, "id", ids)
@@ -283,7 +283,8 @@ def write_log(using: str, lines: Sequence[ScheduleLogLine], *, now: datetime | N
 
 
 def _near() -> float:
-    """Within so many seconds a sleeping worker must be told; it sleeps half as long at most."""
+    """A sleeping worker is notified of schedules that are due within so many seconds; it sleeps half as long at
+    most."""
     return NEAR_SECONDS / clock.real_seconds(1.0)
 
 

@@ -35,7 +35,7 @@ class DeadRow(NamedTuple):
 
     pk: Any
     stamp: datetime
-    """That the row got with this event."""
+    """The stamp that the row got with this event."""
     letters: Mapping[int, str]
     """The subscriber of each, by delivery id."""
     before: datetime | None = None
@@ -75,7 +75,7 @@ class Window:
 
 
 def now(using: str) -> datetime:
-    """The time on the database's clock, or on the one that stands in for it."""
+    """The time on the database's clock, or on the clock of a test."""
     return clock.override() or datetime.fromtimestamp(database_time(using), UTC)
 
 
@@ -115,9 +115,9 @@ def _ordered(due: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def stamp(due: QuerySet[Any], window: Window, using: str, keys: Sequence[Any]) -> list[Found]:
-    """Stamp those of these rows that wait and that nobody else has locked; gives them in the order of the keys."""
+    """Stamp the waiting rows that no other transaction has locked. Returns them in the order of the keys."""
     rows = waiting(narrowed(due, keys), window, using).filter(pk__in=keys)
-    # NO KEY: a row is not passed over because somebody adds another that refers to it.
+    # NO KEY: a row is not skipped because another row that refers to it is inserted.
     locked = rows.select_for_update(skip_locked=True, no_key=True)
     try:
         found, params = _compiled(locked.values_list("pk", window.stamp.name), using)
@@ -134,7 +134,7 @@ def stamp(due: QuerySet[Any], window: Window, using: str, keys: Sequence[Any]) -
 
 
 def restore(stamps: Mapping[Any, datetime | None], window: Window, using: str) -> None:
-    """Let rows have these stamps again."""
+    """Restore these stamps."""
     for pk, before in stamps.items():
         window.owner._base_manager.using(using).filter(pk=pk).update(**{window.stamp.name: before})
 
@@ -153,7 +153,7 @@ def dead_rows(using: str, window: Window, sweep: str, subscribers: Iterable[str]
 
 
 def hold_dead(using: str, rows: Sequence[DeadRow]) -> list[DeadRow]:
-    """Lock the letters of these rows; gives the rows with those that are still dead and that nobody else has locked."""
+    """Lock the dead letters of these rows. Returns the rows with those that are still dead and not locked elsewhere."""
     held = {row[0] for row in run("sweep_lock", using, {"id": [id for each in rows for id in each.letters]})}
     mine = (each._replace(letters={id: name for id, name in each.letters.items() if id in held}) for each in rows)
     return [each for each in mine if each.letters]
@@ -174,13 +174,13 @@ def release(rows: Sequence[DeadRow], window: Window, using: str) -> tuple[list[D
 
 
 def give_up_dead(using: str, ids: Sequence[int], note: str) -> None:
-    """The letters go, and the history says why."""
+    """Discard the dead letters, with a reason in the history."""
     if ids:
         run("delivery_discard", using, {"id": ids, "note": note, "now": None})
 
 
 def _aware(stamp: datetime) -> datetime:
-    """Where USE_TZ is off, Django reads naive times, in the zone of the server."""
+    """If USE_TZ is off, Django reads naive times in the zone of the server."""
     return timezone.make_aware(stamp) if timezone.is_naive(stamp) else stamp
 
 

@@ -29,7 +29,7 @@ OWN_TYPES = frozenset(
         "duebox.task",
     }
 )
-"""What Duebox itself emits."""
+"""The types of events that Duebox itself emits."""
 _SHOWN = 8
 
 
@@ -86,12 +86,12 @@ class Target:
 
 
 def target_of(using: str, name: str) -> Target:
-    """By the name of a subscriber, or by the alias of a destination; InvalidReplay where nobody has it."""
+    """Find a target by the name of a subscriber or the alias of a destination. Raises InvalidReplay."""
     known = by_name()
     address = Address.parse(name) if name in known else Address.of_destination(name)
     whole = str(address.whole)
     if whole not in known:
-        raise InvalidReplay(f"Nobody is known as {name!r}; {_near(name)}")
+        raise InvalidReplay(f"No handler or destination is called {name!r}; {_near(name)}")
     fan_out = known.get(str(Address.of_fan_out(address.alias))) if address.kind == "destination" else None
     if address.key:
         return _part(using, address, known[whole], fan_out)
