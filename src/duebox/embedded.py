@@ -122,7 +122,7 @@ def _forget_the_dead(folder: Path) -> None:
 
 def _note_users(users: Any, pids: list[int]) -> None:
     """In the place of the package's own way: a process that is killed while it writes would leave an empty file, with
-    which nobody could start any more."""
+    which the server could not be started again."""
     _write_whole(users.path, json.dumps(pids))
 
 

@@ -41,7 +41,7 @@ class CappedPaginator(Paginator):  # type: ignore[type-arg]
 
     @cached_property
     def found(self) -> int:
-        """How many there are; one more than MOST_COUNTED stands for any higher number."""
+        """The number of rows; MOST_COUNTED + 1 means that or any higher number."""
         rows: Any = self.object_list
         return int(rows.order_by().values("pk")[: MOST_COUNTED + 1].count())
 
@@ -208,7 +208,7 @@ def _shifted(moment: datetime, by: timedelta) -> datetime:
 
 
 class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Facts are looked at. Nobody adds, changes or deletes them here."""
+    """Read-only: rows cannot be added, changed or deleted here."""
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER  # a count for each choice of a filter reads all rows

@@ -175,7 +175,7 @@ class DeliveryAdmin(FactAdmin):
 
     @admin.action(description="Park selected deliveries", permissions=["retry"])
     def park_deliveries(self, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
-        text = "No worker takes these deliveries until somebody retries them. One in an ordered stream blocks the rest."
+        text = "No worker claims these deliveries until they are retried. One in an ordered stream blocks the rest."
         return self._act_with_reason(
             request, queryset, "Park deliveries", text,
             lambda ids, who, reason: deliveries.park(ids, note=reason, by=who, using=conf().DATABASE), "parked",

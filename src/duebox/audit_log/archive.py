@@ -89,9 +89,9 @@ class Pruned(NamedTuple):
 
 
 def prune(using: str, *, years: int | None = None, dry_run: bool = False, actor: object = None) -> Pruned:
-    """Remove what is older than so many years, by default AUDIT_YEARS.
+    """Remove entries that are older than `years`, by default AUDIT_YEARS.
 
-    What is to go is sealed and verified first. That it went is an entry too, by `actor` or whoever is known to ask.
+    They are sealed and verified first. The removal is recorded as an entry too, by `actor` or the current actor.
     """
     years = years or conf().AUDIT_YEARS
     try:
@@ -129,7 +129,7 @@ def _prune_batches(using: str, end: int, years: int, actor: object) -> Pruned:
 
 
 def _flaw(using: str, end: int) -> Flaw | None:
-    """What is wrong with the links that are to go."""
+    """The first flaw of the links to remove."""
     head = audit.head(using)
     while head and head.pruned_sequence < end:
         links = audit.read(using, after=head.pruned_sequence, until=end, organization=None, limit=BATCH)

@@ -5,7 +5,7 @@ linked to the one before it.
     hash = HMAC(key, hash of the link before + sequence + entry_hash)
     erasure = HMAC(key, "erased" + entry_hash + text that is left), where the values of an entry were erased
 
-Somebody who can write to the tables but does not know the key can break the chain, and cannot repair it.
+A person who can write to the tables but does not know the key can break the chain, but cannot repair it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _secrets() -> list[str | bytes]:
 
 
 START = bytes(32)
-"""What the first link follows."""
+"""The hash before the first link."""
 NEW = Head(0, START, 0, START, None, b"")
 """The head before anything was sealed."""
 
@@ -86,7 +86,7 @@ def signed(head: Head) -> Head:
 
 
 def is_signed(head: Head) -> bool:
-    """Whether nobody but Duebox has changed the head."""
+    """Whether only Duebox has changed the head."""
     if head == NEW:
         return True
     return any(hmac.compare_digest(_signature(key, head), head.signature) for key in every("head"))

@@ -51,7 +51,7 @@ def audit(
 
     Who did it and where it came from are taken from the request or the event that is being handled, unless given.
     Of `before` and `after` only what differs is kept, and of a followed model only what its policy shows. One round
-    trip; nobody waits. A worker seals the entry after the commit.
+    trip, without waiting for locks. A worker seals the entry after the commit.
     """
     settings = ready_settings()
     if isinstance(action, str) and action.startswith(OWN):

@@ -55,11 +55,11 @@ class Gap(NamedTuple):
 def seal_all(
     using: str, until: Callable[[], bool] = lambda: False, *, seen: Head | None = None
 ) -> tuple[int, Head | None]:
-    """Seal what is committed, unless another process is doing so; gives how many entries, and the head if it moved.
+    """Seal committed entries, unless another process is doing so. Returns how many, and the head if it moved.
 
     `seen` is a head that was there before: the chain does not end before it.
 
-    Raises `AuditHeadChanged` where the head is not as Duebox left it: a new link would hide the change.
+    Raises `AuditHeadChanged` if the head is not as Duebox left it: a new link would hide the change.
     """
     count, head = 0, None
     while not until() and audit.is_unsealed(using):
@@ -96,7 +96,7 @@ def _last_pruned(using: str) -> tuple[int, bytes]:
         return chain.NEW.pruned_sequence, chain.NEW.pruned_hash
     try:
         return int(metadata["through"]), bytes.fromhex(metadata["hash"])
-    except (KeyError, TypeError, ValueError):  # somebody has changed it
+    except (KeyError, TypeError, ValueError):  # it was changed by hand
         return chain.NEW.pruned_sequence, chain.NEW.pruned_hash
 
 

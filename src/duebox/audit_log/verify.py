@@ -17,7 +17,7 @@ from duebox.store.audit import Head, Link
 
 BATCH = 5_000
 LISTED = 1_000
-"""So many links that the head does not know are counted; more are not worth the time."""
+"""The maximum number of links after the head that are counted."""
 
 Progress = Callable[[int], None]
 
@@ -58,7 +58,7 @@ class Verdict:
     first: Flaw | None = None
 
     def note(self, flaw: Flaw) -> None:
-        """Of all that is wrong the first is kept, and the number."""
+        """Only the first flaw is stored, and how many there are."""
         self.flaws += 1
         if self.first is None or _place(flaw) < _place(self.first):
             self.first = flaw
@@ -104,7 +104,8 @@ def verify(
     """Read the links up to the head, and the entries of all organizations or of one; with `since` from the first entry
     of that time on, trusting what was before.
 
-    Each batch is a statement of its own, so that nobody is held up. What is sealed meanwhile is left for the next time.
+    Each batch is a statement of its own, so that nothing is blocked for long. Entries that are sealed meanwhile are not
+    verified.
     """
     head = audit.head(using)
     verdict = Verdict()
@@ -193,7 +194,7 @@ class _Walk:
                 progress(len(found))
 
     def _skip_pruned(self, last: int) -> None:
-        """What is not there may have been pruned while this was read."""
+        """Missing entries may have been pruned while this was read."""
         head = audit.head(self.using)
         if head and chain.is_signed(head) and head.pruned_sequence >= last:
             self.verdict.sequence, self.verdict.hash = head.pruned_sequence, head.pruned_hash

@@ -196,7 +196,7 @@ def _of(count: int, one: str, many: str | None = None) -> str:
 
 
 def prune_options(parser: CommandParser) -> None:
-    parser.add_argument("--years", type=positive, metavar="N", help="keep so many years (DUEBOX['AUDIT_YEARS'])")
+    parser.add_argument("--years", type=positive, metavar="N", help="keep N years (DUEBOX['AUDIT_YEARS'])")
     parser.add_argument("--dry-run", action="store_true", help="only print how many")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

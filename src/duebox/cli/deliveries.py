@@ -318,7 +318,7 @@ def _add_action_options(parser: CommandParser) -> None:
 def _add_retry_options(parser: CommandParser) -> None:
     _add_action_options(parser)
     parser.add_argument("--all", action="store_true", help="every delivery that is dead or retrying")
-    parser.add_argument("--rate", type=per_second, metavar="N", help="so many a second become due (all at once)")
+    parser.add_argument("--rate", type=per_second, metavar="N", help="N deliveries per second become due (all at once)")
 
 
 def _add_park_options(parser: CommandParser) -> None:

@@ -24,7 +24,7 @@ from duebox.store import destinations
 from duebox.store.destinations import State
 
 _ERROR_LIMIT = 120
-"""What a stranger answered must not break the table."""
+"""The answer of another system must not break the table."""
 
 
 def _add_list_options(parser: CommandParser) -> None:

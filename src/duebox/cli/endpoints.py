@@ -192,7 +192,7 @@ def _add_add_options(parser: CommandParser) -> None:
     )
     parser.add_argument("--description", default="")
     parser.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="sent along; repeatable")
-    parser.add_argument("--rate", type=float, help="at most so many events a second")
+    parser.add_argument("--rate", type=float, help="maximum number of events per second")
 
 
 def _add_change_options(parser: CommandParser) -> None:
@@ -205,7 +205,7 @@ def _add_change_options(parser: CommandParser) -> None:
         "--header", action="append", default=[], metavar="'NAME: VALUE'", help="replaces all headers; repeatable"
     )
     headers.add_argument("--no-headers", action="store_true", help="remove all of them")
-    parser.add_argument("--rate", type=float, help="at most so many events a second; 0 for no limit")
+    parser.add_argument("--rate", type=float, help="maximum number of events per second; 0 for no limit")
 
 
 def _add_list_options(parser: CommandParser) -> None:

@@ -355,7 +355,7 @@ def _add_event(parser: CommandParser) -> None:
 def _add_since(parser: CommandParser) -> None:
     text = "from this date or ISO time on; local without an offset"
     parser.add_argument("--since", required=True, metavar="MOMENT", help=text)
-    parser.add_argument("--rate", type=per_second, metavar="N", help="so many a second become due (all at once)")
+    parser.add_argument("--rate", type=per_second, metavar="N", help="N deliveries per second become due (all at once)")
 
 
 def _add_missing(parser: CommandParser) -> None:

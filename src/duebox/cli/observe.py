@@ -148,7 +148,7 @@ def add_watch_options(parser: CommandParser) -> None:
     parser.add_argument(
         "--handler", metavar="NAME", help="of this handler or destination, or a pattern: 'mail.*', 'to:*'"
     )
-    parser.add_argument("--seconds", type=per_second, metavar="N", help="end after so long (until Ctrl-C)")
+    parser.add_argument("--seconds", type=per_second, metavar="N", help="end after N seconds (until Ctrl-C)")
     parser.add_argument(
         "--interval", type=per_second, default=INTERVAL_SECONDS, metavar="SECONDS",
         help=f"how often to look ({INTERVAL_SECONDS})",

@@ -3,7 +3,7 @@
 apps models   the app, and its permissions
 page          who may see a page, how long its statements may take, and what is sent with it
 snapshot      one answer for all viewers, for a second
-overview      how things stand, the service levels, throughput and lateness
+overview      the status, the service levels, throughput and lateness
 events        events and deliveries: lists with filters, one event with its history
 explain       what happened to something, in words
 dead_letters  deliveries that failed for good: groups, retry, park, discard

@@ -30,7 +30,7 @@ from duebox.store.destinations import State
 MOST_ENDPOINTS = 200
 LAST_ATTEMPTS = 30
 OVERLAPS = {"24 hours": timedelta(hours=24), "7 days": timedelta(days=7), "not at all": timedelta()}
-"""How long the previous secret signs as well. The first one is chosen unless somebody chooses another."""
+"""How long the previous secret signs as well. The first one is the default."""
 EFFECTS = {
     "pause": "Nothing is sent to it until it is resumed. Its events wait, without using up attempts.",
     "resume": "It is sent what waits for it. An open circuit breaker is closed.",

@@ -1,4 +1,4 @@
-"""The overview: how things stand, in tiles; what is wrong, with its repair; and the latest attempts."""
+"""The overview: the status in tiles, problems with their repair, and the latest attempts."""
 
 from __future__ import annotations
 

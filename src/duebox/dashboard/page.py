@@ -164,7 +164,7 @@ def forbidden(request: HttpRequest, permission: str) -> HttpResponse:
 
 
 def _refresh() -> HttpResponse:
-    """For htmx: load the whole page anew, which then leads to the login."""
+    """For htmx: load the whole page again, which then redirects to the login."""
     return HttpResponse(status=200, headers={"HX-Refresh": "true"})
 
 

@@ -1,4 +1,4 @@
-"""What an operator asks: how things stand, what something is, what happened to it and why, and what happens now.
+"""For operators: the status, what an id means, what happened to it and why, and what happens now.
 
 status    how much is due, failed, to come, and what is wrong
 find      which event, delivery, schedule, entity or request is meant

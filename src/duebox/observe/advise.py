@@ -33,7 +33,7 @@ THRESHOLDS: dict[str, float] = {
     "notify_queue_share": 10.0,
     "events_stored": 50_000_000,
 }
-"""Above these something is recommended. Rates are averages of a day, shares are percentages."""
+"""Values above these lead to a recommendation. Rates are averages of a day, shares are percentages."""
 LEAST_DEAD_TUPLES = 10_000
 LEAST_BUSY_MS = 60_000.0
 
@@ -52,7 +52,7 @@ class Advice:
     metrics: dict[str, float]
     """The five numbers of `get_metrics`."""
     facts: dict[str, float | None]
-    """What else was measured, by the names of THRESHOLDS."""
+    """Other measured values, by the names of THRESHOLDS."""
 
     @property
     def evolution_needed(self) -> bool:
@@ -91,7 +91,7 @@ def _total(using: str, now: datetime, length: Any) -> Total:
 
 
 def _scheduled(using: str) -> int:
-    """Exact up to 10,000; above that what the server estimates."""
+    """Exact up to 10,000; above that an estimate of the server."""
     counted = database_state.scheduled(using, MOST + 1)
     if counted <= MOST:
         return counted
@@ -99,8 +99,8 @@ def _scheduled(using: str) -> int:
 
 
 def advise(*, using: str | None = None, now: datetime | None = None, known_status: Status | None = None) -> Advice:
-    """What was measured, and a recommendation for each figure above its threshold. A caller that has a fresh status
-    passes it as `known_status`."""
+    """Measured values, and a recommendation for each that is above its threshold. A caller that has read the status
+    just now passes it as `known_status`."""
     alias = using or conf().DATABASE
     moment = now or datetime.fromtimestamp(database_time(alias), UTC)
     metrics = get_metrics(using=alias, now=moment)
@@ -247,6 +247,6 @@ def _busy_ms(total: Total) -> float:
 
 
 def _dead_share(table: dict[str, Any]) -> float:
-    """Percentage of dead rows; of a few it does not matter."""
+    """Percentage of dead rows; 0 if there are only a few."""
     dead, live = table["dead"], table["live"]
     return 100 * dead / (dead + live) if dead >= LEAST_DEAD_TUPLES else 0.0

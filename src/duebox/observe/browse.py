@@ -1,7 +1,7 @@
-"""Lists for people who look around: newest first, a page at a time, behind a cursor.
+"""Lists of events, schedules, audit entries and log lines: newest first, in pages with a cursor.
 
-A page costs the same wherever it is. Where no index answers a filter, only the newest `WINDOW` rows behind the cursor
-are looked at, and the page says from where on to look further.
+Every page costs the same. If no index serves a filter, only the newest `WINDOW` rows after the cursor are read, and the
+page has the cursor to continue from.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ T = TypeVar("T")
 LIMIT = 50
 WINDOW = 20_000
 MOST_DELIVERIES = 2_000
-"""So many of the newest deliveries of a status are looked at for schedules whose last event failed or is processed."""
+"""The maximum number of deliveries of a status that are read to find schedules whose last event failed or is
+processed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     rows: Sequence[T]
     older: str | None = None
-    """The cursor of the next page; None where there is none."""
+    """The cursor of the next page; None if there is none."""
     looked: int | None = None
-    """The rows that were looked at, where those were not all that there are."""
+    """The number of rows that were read, if that was not all of them."""
 
 
 class BadCursor(ValueError):
-    """A text that is the cursor of no page."""
+    """The text is not a valid cursor."""
 
 
 def id_cursor(text: str) -> int | None:
-    """Of a list that is in the order of ids; None for its first page."""
+    """The cursor of a list that is ordered by ids; None for the first page."""
     if not text:
         return None
     if not re.fullmatch("[0-9]{1,18}", text):
@@ -54,7 +55,7 @@ def id_cursor(text: str) -> int | None:
 
 
 def uuid_cursor(text: str) -> UUID | None:
-    """Of a list of events; None for its first page."""
+    """The cursor of a list of events; None for the first page."""
     try:
         return UUID(text) if text else None
     except ValueError as error:
@@ -62,7 +63,8 @@ def uuid_cursor(text: str) -> UUID | None:
 
 
 def due_cursor(text: str) -> tuple[datetime, int] | None:
-    """Of a list that is in the order in which schedules fire: the time and the id of the last one that was seen."""
+    """The cursor of a list that is ordered by due times: the time and the id of the last schedule of the previous
+    page."""
     if not text:
         return None
     moment, _, number = text.rpartition("~")
@@ -78,7 +80,7 @@ def due_cursor(text: str) -> tuple[datetime, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilters:
-    """Which events are meant; what is left out does not matter."""
+    """Filters of events; keys that are left out match all."""
 
     type: str = ""
     """A type, or a pattern as in `order.*`."""
@@ -147,14 +149,14 @@ class ScheduleFilters:
     about: str = ""
     plan: str = ""
     key: str = ""
-    """How the key begins."""
+    """The beginning of the key."""
     include_internal: bool = False
 
 
 def schedules(
     filters: ScheduleFilters | None = None, *, after: str = "", limit: int = LIMIT, using: str | None = None
 ) -> Page[Schedule]:
-    """Those that are scheduled in the order in which they fire; others newest first. With `state` and `last_state`."""
+    """Scheduled schedules ordered by their due times, others newest first. With `state` and `last_state`."""
     alias, asked = using or conf().DATABASE, filters or ScheduleFilters()
     rows = Schedule.objects.using(alias).all()
     with migrated(alias):
@@ -218,7 +220,7 @@ def entries(found: AuditQuerySet, *, before: int | None = None, limit: int = LIM
 def schedule_log(
     what: str = "", *, before: int | None = None, limit: int = LIMIT, using: str | None = None
 ) -> Page[ScheduleLog]:
-    """Lines of the schedule log, the newest first; of one kind where `what` names it."""
+    """Lines of the schedule log, newest first; with `what` those of one kind."""
     alias = using or conf().DATABASE
     rows = ScheduleLog.objects.using(alias).order_by("-id")
     if before:
@@ -228,7 +230,7 @@ def schedule_log(
 
 
 def causes(found: Sequence[Event]) -> list[tuple[Event, int]]:
-    """Events of one correlation id, each followed by what it caused, and how many causes it has above it."""
+    """Events of one correlation id, each followed by the events that it caused, with its depth in that tree."""
     effects: dict[UUID | None, list[Event]] = {}
     ids = {each.id for each in found}
     for each in sorted(found, key=lambda event: event.id, reverse=True):
@@ -249,7 +251,7 @@ def _page(found: Any, limit: int) -> Page[Any]:
 
 
 def _within_window(rows: Any, found: Any, limit: int) -> Page[Any]:
-    """Of the newest rows only, in which those that match are looked for one by one."""
+    """Limited to the newest rows, which are compared one by one."""
     bound = rows.values_list("pk", flat=True)[WINDOW : WINDOW + 1].first()
     page = _page(found.filter(pk__gte=bound) if bound else found, limit)
     return page if page.older or not bound else Page(page.rows, str(bound), WINDOW)

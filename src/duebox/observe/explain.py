@@ -187,7 +187,7 @@ def _lateness(one: Attempt, event: Event | None, records: Records) -> float | No
 
 
 def event_outlook(row: Delivery, records: Records) -> Iterator[Line]:
-    """How a delivery stands; and what could stop one that is to come."""
+    """The state of a delivery, and what could prevent a future one."""
     event = next((each for each in records.events if each.id == row.event_id), None)
     zone = zone_of(event, records)
     what = f"{event.type if event else 'an event that is gone'} to {receiver(row.subscriber)}"
@@ -357,7 +357,7 @@ def _missed(entry: ScheduleLog, row: Schedule | None, zone: str) -> str:
 
 
 def _policy(row: Schedule | None) -> str:
-    """What decided about the occurrences that came due while no worker ran."""
+    """Which policy decided about occurrences that became due while no worker ran."""
     try:
         policy = read_intent(row.intent).catch_up if row else None
     except WhenError:
@@ -489,7 +489,7 @@ class Explanation:
     past: tuple[Line, ...]
     """What happened, in the order of time."""
     present: tuple[Line, ...]
-    """How things stand, and what is to come."""
+    """The current state, and what will happen."""
     more: tuple[str, ...] = ()
     """What was left out."""
 
@@ -509,7 +509,7 @@ def explain(
     text: str, *, kind: str | None = None, days: float = DAYS, audit: bool = True, using: str | None = None
 ) -> Explanation:
     """What happened to what this text names: the id of an event or delivery, the key of a schedule, an entity such as
-    `clinic.appointment:42`, or a correlation id. Occurrences of a rule are looked at so many days back and ahead.
+    `clinic.appointment:42`, or a correlation id. Occurrences of a rule are shown for `days` back and ahead.
     Without `audit`, nothing of the audit log is shown."""
     records = load(find(text, kind=kind, audit=audit, using=using), days=days, audit=audit, using=using)
     past, present = past_of(records), present_of(records)
@@ -522,7 +522,7 @@ def past_of(records: Records) -> list[Line]:
 
 
 def present_of(records: Records) -> list[Line]:
-    """How things stand, and what is to come, in the order of time."""
+    """The current state and what will happen, ordered by time."""
     return sorted((each for lines in _present(records) for each in lines), key=lambda each: each.at)
 
 

@@ -1,5 +1,5 @@
 """What is stored about one thing, loaded at once and by indexes: its events, their deliveries and attempts, its
-schedules and what was logged about them, and what stands around all of that."""
+schedules and their log lines, and the workers, plans and destinations that concern them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAILED = ("retried", "dead")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first delivery of an ordered stream, behind which another one stands."""
+    """The first delivery of an ordered stream, for which another one waits."""
 
     delivery: Delivery
     event: Event | None
@@ -93,7 +93,7 @@ class Records:
     runners: dict[int, str] = field(default_factory=dict)
     """The names of living workers, by lease."""
     heads: dict[int, Head] = field(default_factory=dict)
-    """By the id of the delivery that stands behind it."""
+    """By the id of the delivery that waits for it."""
     destination_states: dict[str, DestinationState] = field(default_factory=dict)
     receivers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of those that take a type of event today."""
@@ -287,7 +287,7 @@ class _Loading:
         return "plans" if moment is not None else "no moment"
 
     def _surrounded(self, found: Records) -> Records:
-        """With what stands around what was found."""
+        """Add the workers, destinations, plans and clock changes that concern the rows."""
         # In real time, whatever time a test has travelled to.
         alive = dict(Worker.objects.using(self._using).filter(expires_at__gt=Now()).values_list("id", "name"))
         types = {event.type for event in found.events} | {row.type for row in found.schedules}

@@ -34,7 +34,7 @@ logger = logging.getLogger("duebox.worker")
 
 KEEP = timedelta(days=30)
 AFTER = timedelta(seconds=5)
-"""So long after its end a minute is counted: attempts are committed a moment after they are settled."""
+"""The time from the end of a minute until it is counted: attempts are committed a moment after they are settled."""
 AGAIN_AFTER = timedelta(minutes=15)
 MOST_MINUTES = 10
 """Minutes that one transaction counts; more after a time without workers."""
@@ -90,7 +90,7 @@ highest."""
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many took so long: `counts[i]` of them less than `BOUNDS_MS[i]`, and at least the bound before it."""
+    """A histogram of durations: `counts[i]` values are below `BOUNDS_MS[i]`, and at least the bound before it."""
 
     counts: tuple[int, ...] = ()
     total_ms: float = 0.0
@@ -140,8 +140,8 @@ class Total:
 
 
 def roll_up(using: str | None = None, *, minutes: int = MOST_MINUTES, now: datetime | None = None) -> int:
-    """Count at most so many minutes that have ended; how many were counted. There may be more as long as it is not 0.
-    Another process that rolls up at this moment is not waited for: the answer is 0."""
+    """Count up to `minutes` minutes that have ended. Returns how many were counted; there may be more until it is 0. It
+    does not wait for another process that rolls up at the same time, and returns 0."""
     alias = using or conf().DATABASE
     with transaction.atomic(using=alias):
         if not store.try_lock(alias):
@@ -183,7 +183,7 @@ def _count(using: str, since: datetime, before: datetime) -> None:
 
 
 def _start(using: str, ended: datetime) -> datetime:
-    """Where to begin the first time."""
+    """The first minute to count if nothing was ever counted."""
     oldest = store.oldest(using)
     return _minute(oldest) if oldest else ended
 
@@ -288,7 +288,7 @@ def totals(
 
 
 def percentile(histogram: Histogram | Sequence[int], share: float) -> float | None:
-    """So many milliseconds were enough for this share, 0.99 for p99; None where nothing was counted.
+    """The percentile of a histogram in milliseconds, 0.99 for p99; None if nothing was counted.
 
     Within a bucket the values are taken to be spread evenly. In the last one, which is open, it is the lower bound."""
     if not 0 < share <= 1:
@@ -305,7 +305,7 @@ def percentile(histogram: Histogram | Sequence[int], share: float) -> float | No
 
 
 def _range(using: str, since: datetime, until: datetime, *, by_hour: bool) -> Range:
-    """Rows of hours instead of minutes, where they are there."""
+    """Rows of hours instead of minutes, if they exist."""
     if by_hour and until - since >= HOUR:
         first = _hour(since + HOUR - MINUTE)
         last = _hour(min(until, store.progress(using).get("again", since)))

@@ -1,4 +1,4 @@
-"""Service level objectives: how each one stands, how fast its budget burns, and what stopped coming.
+"""Service level objectives: the state of each one, how fast its budget burns, and which events stopped coming.
 
 All of it is read from the counts per minute and from `duebox status`, so it costs the same with any number of events.
 """
@@ -24,15 +24,15 @@ from duebox.store.run_sql import database_time, migrated
 
 DAY = timedelta(days=1)
 SHARE = 0.99
-"""Of times, the objective is about p99: one in a hundred may take longer."""
+"""Objectives of times are about the p99: one in a hundred may take longer."""
 STALE = timedelta(minutes=5)
-"""Minutes that nobody has counted for so long are a problem of their own."""
+"""If no minutes were counted for this long, that is reported as a problem."""
 HISTORY = timedelta(days=14)
-"""From so long a time it is known how regularly an event type comes: it has two weekends."""
+"""The period from which the regularity of an event type is computed: it has two weekends."""
 LEAST_HOURS = 10
-"""In so many hours it must have come."""
+"""An event type must have come in at least so many hours."""
 LEAST_TIMES = 5
-"""And its history must be so many times as long as its longest pause."""
+"""The period must be at least so many times as long as its longest pause."""
 SHOWN = 5
 
 OK, WARNING, BROKEN, NO_DATA = "ok", "warning", "broken", "no data"
@@ -54,7 +54,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective as it stands."""
+    """The state of one objective."""
 
     name: str
     """Its key in `DUEBOX["SLO"]`."""
@@ -84,7 +84,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Something that should have come and has not."""
+    """An event, a schedule or a count that should have come and has not."""
 
     kind: str
     """`event`, `schedule` or `rollup`."""
@@ -136,7 +136,7 @@ def slo(
     windows = [_Window(alias, moment - HOUR, moment), _Window(alias, moment - DAY, moment)]
     found = [_read(name, *limits, windows, known_status) for name, limits in objectives().items()]
     absent = [*_stale(passes.get("first"), moment), *_overdue(alias, known_status, moment)]
-    if not any(each.kind == "rollup" for each in absent):  # else nobody knows
+    if not any(each.kind == "rollup" for each in absent):  # otherwise it is unknown
         absent += _absent_types(alias, passes.get("again"), moment, regularity)
     return Report(tuple(found), tuple(absent), passes.get("first"))
 

@@ -1,4 +1,4 @@
-"""How things stand: what is due and since when, what failed, what comes, who is there to do it, and what is wrong.
+"""The status: what is due and since when, what failed, what is scheduled, which workers run, and what is wrong.
 
 Every number comes from an index and is counted up to `MOST`, so that asking costs the same with ten deliveries and with
 ten million.
@@ -18,12 +18,12 @@ from duebox.store.deliveries import orphaned as orphans_of
 __all__ = ["LATE_SECONDS", "MOST", "Status", "Thresholds", "status"]
 
 LATE_SECONDS = 60.0
-"""Something that has been due for so long is late. A worker takes it within a second."""
+"""A delivery that has been due for this long is late. A worker claims it within a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From when on something is wrong. None: it is not, however much there is."""
+    """Thresholds of problems. None: never a problem."""
 
     age: float = LATE_SECONDS
     """Seconds that a delivery may be due."""
@@ -42,10 +42,10 @@ DEFAULT = Thresholds()
 @dataclass(frozen=True, slots=True)
 class Status:
     due: int
-    """Deliveries that a worker should take now."""
+    """Deliveries that a worker should claim now."""
     oldest_due_seconds: float | None
     held_back: int
-    """Due to destinations that are paused, or left alone because they failed."""
+    """Due to destinations that are paused or have an open circuit breaker."""
     running: int
     retrying: int
     """Failed, and waiting for their next try."""
@@ -64,7 +64,7 @@ class Status:
     workers: int
     """Workers with a fresh heartbeat."""
     listening: int
-    """Those of them that are woken by the database; the others look again and again."""
+    """Those of them that the database wakes with NOTIFY; the others poll."""
     unsealed: int
     """Audit entries that are not in the chain yet."""
     oldest_unsealed_seconds: float | None

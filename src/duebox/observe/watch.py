@@ -22,7 +22,7 @@ __all__ = ["Seen", "Sight", "Watch", "latest", "watch"]
 BATCH = 1_000
 INTERVAL_SECONDS = 0.2
 MISSING_SECONDS = 30.0
-"""So long an id that was passed over is looked for: ids are given out before the commit, so that a lower one may appear
+"""How long a missing id is looked for: ids are assigned before the commit, so that a lower one may appear
 after a higher one. An id that was rolled back never appears."""
 MOST_MISSING = 5_000
 
@@ -85,16 +85,16 @@ class Sight:
 
 
 class Watch:
-    """Gives what is new since the last look. It begins at the end of the history, or after an id."""
+    """Reads new attempts. It begins at the end of the history, or after an id."""
 
     def __init__(self, *, after: int | None = None, using: str | None = None) -> None:
         self._using = using or conf().DATABASE
         self._last = attempts.last(self._using) if after is None else after
         self._missing: dict[int, float] = {}
-        """Ids that were passed over, with the moment at which they are given up."""
+        """Missing ids, with the time until which they are looked for."""
 
     def new(self) -> list[Sight]:
-        """In the order of their ids; at most so many as fit into a batch, and more at the next look."""
+        """New attempts ordered by ids; at most a batch, the rest with the next call."""
         now = time.monotonic()
         self._missing = {id: until for id, until in self._missing.items() if until > now}
         found = attempts.after(self._using, self._last, missing=self._missing, limit=BATCH)
@@ -124,8 +124,8 @@ def watch(
     interval: float = INTERVAL_SECONDS,
     using: str | None = None,
 ) -> Iterator[Sight]:
-    """Attempts as they happen, of event types and receivers that match these patterns, for so long or until the caller
-    stops."""
+    """Attempts as they happen, of event types and receivers that match these patterns, for `seconds` or until the
+    caller stops."""
     watching = Watch(using=using)  # here, and not at the first look: what happens from now on is seen
     found = _follow(watching, seconds, interval)
     return (each for each in found if _matches(each.row.type, type) and _matches(each.row.subscriber, handler))

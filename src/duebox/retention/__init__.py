@@ -1,4 +1,4 @@
-"""What leaves the tables: rows whose time is over, and personal data of one row when somebody asks for it.
+"""Removal of data: rows that are older than the settings say, and personal data of one row on request.
 
 erase  remove the personal data of one row
 prune  remove what is older than the settings say

@@ -1,4 +1,4 @@
-"""What a schedule wants, as one value: when, what about lateness, and what about a move into the past.
+"""The definition of a schedule as one value: its timetable and its policies for lateness and for moves into the past.
 
 Stored as JSON beside the instant derived from it. The same text means the same intent, so readings are remembered:
 ten thousand people with one birthday in one zone cost one calculation.
@@ -65,7 +65,7 @@ class Intent:
         return f'{before}{{"kind": "{rule.kind}"{"".join(parts)}}}{behind}'
 
     def _around_the_rule(self) -> tuple[str, str]:
-        """What stands before and behind the rule in the JSON text."""
+        """The parts before and after the rule in the JSON text."""
         table = self.table
         return _around_the_rule(
             table.zone, table.gap, table.fold, table.start, table.end, table.remaining, table.calendar, table.closed,
@@ -118,8 +118,8 @@ def _around_the_rule(
     zone: str, gap: Gap, fold: Fold, start: datetime | None, end: datetime | None, remaining: int | None,
     calendar: str | None, closed: Closed, flex: timedelta, catch_up: CatchUp, late: Late, grace: timedelta,
 ) -> tuple[str, str]:  # fmt: skip
-    """What stands before and behind the rule: the same for all who share a zone and policies. Writing it again for
-    each of a million took a tenth of the time of a sync."""
+    """The parts before and after the rule: the same for all schedules with the same zone and policies. Writing it again
+    for each of a million took a tenth of the time of a sync."""
     table = Timetable(
         rule=_IN_PLACE_OF_A_RULE, zone=zone, gap=gap, fold=fold, start=start, end=end, remaining=remaining,
         calendar=calendar, closed=closed, flex=flex,
@@ -155,8 +155,9 @@ _SINGLE = re.compile('"kind": "(%s)"' % "|".join(kind for kind, rule in KINDS.it
 
 
 def is_plain_single(stored: str) -> bool:
-    """Whether it names one occurrence and fires it however late: most rows, told without building the intent."""
-    # In the text of a rule a quotation mark would stand behind a backslash, so this is nobody's words.
+    """Whether it has one occurrence and fires it however late: true for most rows, found without building the
+    intent."""
+    # In the text of a rule a quotation mark is escaped with a backslash, so this cannot be part of such a text.
     return '"catch_up": ' not in stored and _SINGLE.search(stored) is not None
 
 

@@ -74,8 +74,8 @@ def periodic(
     """Run a function by a rule: `cron("0 9 * * 1-5")`, `every(seconds=30)`, `daily("09:00")`, or a whole `Timetable`.
 
     The function takes the event, or nothing. `zone` is by default that of the timetable, or else TIME_ZONE. The name
-    (by default module and function) is stored with schedule and history. `catch_up` says what becomes of occurrences
-    that were due while no worker ran; by default the latest of them runs, once. All other options are those of
+    (by default module and function) is stored with schedule and history. `catch_up` is the policy for occurrences that
+    were due while no worker ran; by default only the latest of them runs. All other options are those of
     `@duebox.on`.
     """
     _refuse_rule(rule)
@@ -118,8 +118,8 @@ def matching(wanted: Sequence[str]) -> list[Periodic]:
 def ensure_periodic(using: str) -> None:
     """Bring the schedules of a database in line with the functions that are declared here.
 
-    What somebody paused or cancelled stays so. Functions of a service with another PRODUCER are left alone: they are
-    declared in code that is not here.
+    Schedules that were paused or cancelled stay so. Functions of a service with another PRODUCER are not changed: they
+    are declared in other code.
     """
     cancelled = set(_rows(using).exclude(opt_out="").values_list("key", flat=True))
     for each in _declared.values():
@@ -135,7 +135,7 @@ def ensure_periodic(using: str) -> None:
 
 
 def start(each: Periodic, using: str) -> bool:
-    """Store the schedule of a function, or change it where the code has changed; whether it runs again."""
+    """Store the schedule of a function, or change it if the code has changed. Returns whether it runs again."""
     producer = {"producer": conf().PRODUCER} if conf().PRODUCER else None
     try:
         with transaction.atomic(using=using), detached():
@@ -164,7 +164,7 @@ def _live(using: str) -> Any:
 
 
 def _rows(using: str) -> Any:
-    # Nobody else can store the type; the aggregate is there for the index.
+    # Only Duebox can store this type; the aggregate is there for the index.
     return schedules.rows(using).filter(aggregate_type=AGGREGATE, type__startswith=PERIODIC)
 
 
@@ -184,8 +184,8 @@ def _taken_again(new: Periodic) -> bool:
         if old.name != new.name and old.type != new.type:
             continue
         codes = [getattr(each.function, "__code__", None) for each in (old, new)]
-        anew = codes[0] is None or codes[0] is not codes[1]  # compiled anew, and not made by a loop
-        if old.name != new.name or _where(old.function) != _where(new.function) or not anew:
+        reloaded = codes[0] is None or codes[0] is not codes[1]  # compiled again, and not created by a loop
+        if old.name != new.name or _where(old.function) != _where(new.function) or not reloaded:
             raise InvalidSubscriber(
                 f"The name {new.name!r} of a periodic function is taken by {_where(old.function)}; "
                 f"give {_where(new.function)} another one with @duebox.periodic(..., name=...)."

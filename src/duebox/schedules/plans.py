@@ -58,9 +58,10 @@ from duebox.when.replan import GRACE
 
 
 class Draft:
-    """What such events have in common is found out once: with a million rows it takes a third of the time of `sync`.
+    """The parts that the events of a plan have in common, computed once: with a million rows that takes a third of the
+    time of `sync`.
 
-    Make one for each batch: what is being handled, and thereby the story they belong to, may be another in the next.
+    Make one for each batch: the event that is being handled, and with it the correlation id, may differ in the next.
     """
 
     def __init__(self, type: str, aggregate_type: str) -> None:
@@ -75,7 +76,7 @@ class Draft:
     def about(
         self, row: models.Model, data: Mapping[str, Any] | None, organization: object, actor: object = None
     ) -> FactRow:
-        """The event about this row, by `actor`, or else by whoever is known to ask."""
+        """The event about this row, by `actor` or the current actor."""
         whose = identity(organization, "organization")
         if self._kind is not None:
             refuse_incomplete(self._kind, self._aggregate_type, whose)
@@ -97,7 +98,7 @@ _plans: dict[str, Plan] = {}
 
 
 class Plan:
-    """Subclass it in `plans.py` of an app; the class is found and connected by itself.
+    """Subclass it in `plans.py` of an app, which Duebox imports.
 
     Either `offsets` and `anchor` (reminders before and after a moment of the row), or `rule` (a birthday, a weekly
     review). All methods take the row; override those you need.
@@ -120,7 +121,7 @@ class Plan:
     """Fields of the model whose changes count where a statement changes rows without Django's signals: one that changes
     only other fields is not noted. Empty: all fields. Saves through Django are always planned."""
     restore_on_move: ClassVar[bool] = False
-    """Whether reminders that somebody cancelled are planned again when their anchor moves."""
+    """Whether reminders that were cancelled are planned again when their anchor moves."""
 
     def anchor(self, row: Any) -> datetime | None:
         """The moment that `offsets` count from: local if naive, an instant if aware. None: nothing to plan."""
@@ -131,7 +132,7 @@ class Plan:
         raise NotImplementedError
 
     def zone(self, row: Any) -> str | ZoneInfo:
-        """Whose clock counts; by default the project's, which is also meant by an empty text."""
+        """The time zone of the row; by default, or if empty, that of the project."""
         return project_zone()
 
     def when(self, row: Any) -> bool:
@@ -154,19 +155,19 @@ class Plan:
         return self.model._default_manager.all()
 
     def still_valid(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
-        """Asked again when the moment has come, for all that are due at once: those of the rows that still count."""
+        """The rows that are still valid. Called when schedules are due, for all due rows together."""
         return rows
 
     @classmethod
     def sync(cls, rows: Rows, *, using: str | None = None, dry_run: bool = False) -> Synced:
-        """Plan anew for these rows, a queryset or primary keys: now and in this transaction, where a worker would do it
-        after the commit; and for what depends on something else than rows."""
+        """Plan these rows again, a queryset or primary keys: now and in this transaction, while a worker would do it
+        after the commit. Call it also if a plan depends on data outside of the rows."""
         alias = using or getattr(rows, "_db", None) or alias_in_use()
         return sync_rows(plan_of(cls), rows, using=alias, dry_run=dry_run)
 
     @classmethod
     def reconcile(cls, *, using: str | None = None, dry_run: bool = False, progress: Progress | None = None) -> Synced:
-        """Plan anew for every row, and cancel what belongs to rows that are gone."""
+        """Plan every row again, and cancel the schedules of rows that no longer exist."""
         return reconcile_rows(plan_of(cls), using=using or alias_in_use(), dry_run=dry_run, progress=progress)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -228,10 +229,10 @@ class Plan:
 
 @names_async_form
 def restore(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
-    """Ask again for what `cancel` took back: by key, or all of an entity. Says how many have something to come.
+    """Restore schedules that were cancelled: by key, or all of an entity. Returns how many will fire.
 
-    Schedules of a plan are planned by their row as it is now, others by their own rule. Nothing that lies in the past
-    fires by it.
+    Schedules of a plan are planned from the current row, others from their own rule. Occurrences in the past do not
+    fire.
     """
     alias = using or alias_in_use()
     with one_transaction(alias):
@@ -350,7 +351,7 @@ def watched_columns(plan: Plan) -> tuple[str, ...]:
 
 
 def watch_mistakes(plan: Plan) -> list[str]:
-    """What is wrong with the fields that a plan watches, a sentence for each."""
+    """The problems of the fields that a plan watches, a sentence for each."""
     wrong = [name for name in plan.watch if not _column(plan.model, name)]
     return [
         f"{plan.name} watches {name!r}, which is no field of {plan.model._meta.label} with a column; "
@@ -384,9 +385,9 @@ def _lead(table: Timetable, rule: Reminder) -> timedelta:
 
 
 def refresh(plan: Plan, using: str, ids: Collection[str]) -> tuple[set[str], set[str]]:
-    """Plan rows anew that have changed, just before they fire. Gives the ids of those that are up to date, and stay so
-    until the transaction ends, since their rows are locked; and of those that cannot be planned. A row that somebody
-    else holds is left alone, and those beside it are not kept waiting for long."""
+    """Plan changed rows again, just before their schedules fire. Returns the ids of schedules that are up to date, and
+    stay so until the transaction ends, since their rows are locked; and of those that cannot be planned. A row that
+    another transaction has locked is skipped, and the others do not wait for long."""
     deadline = time.monotonic() + REFRESH_AT_MOST_SECONDS
     parts = [list(ids)]
     fresh: set[str] = set()

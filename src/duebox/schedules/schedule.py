@@ -1,6 +1,6 @@
-"""Moments: say once when something is to happen, in whose time, and it happens then, once.
+"""Create, change, cancel, pause and resume schedules.
 
-Everything here is written on the caller's own connection, in the caller's own transaction.
+All functions write in the transaction of the caller, on its connection.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ def schedule(
     on_past: OnPast = "error",
     using: str | None = None,
 ) -> Schedule:
-    """Emit an event later: once `at` a time, once `after` so long from now, or again and again by `repeat`.
+    """Emit an event later: once `at` a time, once `after` a timedelta from now, or repeatedly by `repeat`.
 
-    A naive `at` is read on the wall clock of `zone` (by default the project's TIME_ZONE), an aware one is that
-    instant. `repeat` takes a rule such as `when.daily("09:00")`, or a whole `when.Timetable` with policies for
-    clock changes, bounds and closed days; `at` is then the first time it may fire. The same `key` again replaces the
-    intention; what fired already stays fired.
+    A naive `at` is read on the wall clock of `zone` (by default the project's TIME_ZONE), an aware one is that instant.
+    `repeat` takes a rule such as `when.daily("09:00")`, or a whole `when.Timetable` with policies for clock changes,
+    bounds and closed days; `at` is then the first time it may fire. A call with the same `key` replaces the schedule;
+    an occurrence that has fired does not fire again.
 
     With `expires`, a timedelta after each due moment or one fixed moment, a delivery that has not started by then is
     not run.
 
-    A time that has fired, or is past, is an error. A call that is made again at each deploy passes
-    `on_past="ignore"`: nothing is changed then.
+    A time that has fired, or is past, is an error. Code that runs at each deploy passes `on_past="ignore"`: then
+    nothing is changed.
     """
     settings = ready_settings()
     _check_on_past(on_past, key)
@@ -130,10 +130,10 @@ def reschedule(
     zone: str | ZoneInfo | None = None,
     using: str | None = None,
 ) -> int:
-    """Give a schedule, or all live ones of an entity, another time, rule or zone; says how many there were.
+    """Give a schedule, or all live ones of an entity, another time, rule or zone. Returns how many were changed.
 
-    Only what is named changes, policies and bounds stay; of one that repeats `at` is the first time it may fire again.
-    Nothing that lies in the past fires by it.
+    Arguments that are left out do not change. For a schedule that repeats, `at` is the first time it may fire again.
+    Occurrences in the past do not fire.
     """
     alias = using or alias_in_use()
     at = _moment(at, after, repeat, alias)
@@ -155,7 +155,7 @@ def reschedule(
 
 @names_async_form
 def cancel(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
-    """Take back a schedule by its key, or all of an entity; says how many there were.
+    """Cancel a schedule by its key, or all of an entity. Returns how many were cancelled.
 
     They stay cancelled until `restore`, or until `schedule` is called with the same key: no save, sync or reconcile of
     a plan brings them back.
@@ -171,7 +171,7 @@ def cancel(key: Key | None = None, *, about: Entities = None, using: str | None 
 
 @names_async_form
 def pause(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
-    """Let a schedule, or all of an entity, rest until `resume`; says how many went to rest."""
+    """Pause a schedule, or all of an entity, until `resume`. Returns how many were paused."""
     alias = using or alias_in_use()
     with one_transaction(alias):
         rows = [row for row in _live(alias, key, about) if row.status == "scheduled"]
@@ -180,7 +180,7 @@ def pause(key: Key | None = None, *, about: Entities = None, using: str | None =
 
 @names_async_form
 def resume(key: Key | None = None, *, about: Entities = None, using: str | None = None) -> int:
-    """Wake what was paused; what would have fired meanwhile does not fire any more. Says how many woke."""
+    """Resume paused schedules. Occurrences that were due meanwhile do not fire. Returns how many were resumed."""
     alias = using or alias_in_use()
     with one_transaction(alias):
         rows = [row for row in _live(alias, key, about) if row.status == "paused"]
@@ -188,25 +188,26 @@ def resume(key: Key | None = None, *, about: Entities = None, using: str | None 
 
 
 def alias_in_use() -> str:
-    """The database that the handler around us is serving, or the configured one."""
+    """The database of the running handler, or the configured one."""
     current = handling.get()
     return current.using if current else ready_settings().DATABASE
 
 
 def project_zone() -> str:
-    """The zone of whatever names none."""
+    """The default zone."""
     return django_settings.TIME_ZONE
 
 
 @contextmanager
 def one_transaction(alias: str) -> Iterator[None]:
-    """The caller's, or one of its own. The caller's survives a refusal, before which nothing is written."""
+    """The transaction of the caller, or a new one. An error leaves that of the caller usable: nothing was written
+    before."""
     with nullcontext() if connections[alias].in_atomic_block else transaction.atomic(using=alias):
         yield
 
 
 def _moment(at: object, after: object, repeat: object, using: str) -> datetime | None:
-    """The time that was given, if one was, or the error that says what to pass."""
+    """The time that was passed, or None. Raises an error that says what to pass."""
     if after is not None:
         return run_sql.now(using) + _distance(at, after, repeat)
     match at:
@@ -264,7 +265,7 @@ def _moved(row: Schedule, at: datetime | None, repeat: Repeat | None, zone: str 
 
 
 def chosen(alias: str, key: Key | None, about: Entities) -> ScheduleQuerySet:
-    """The schedules that somebody means: the one with a key, or all about an entity or a type of entities."""
+    """The schedule with a key, or all schedules about an entity or a type of entities."""
     if (key is None) == (about is None):
         raise InvalidSchedule("Say which: pass a key, or about=..., and not both.")
     rows = schedules.rows(alias)
@@ -281,7 +282,7 @@ def key_of(key: Key) -> str:
 
 
 def entities_of(about: Entities) -> tuple[str, str | None]:
-    """Type and id of an entity; without an id where all of its type are meant."""
+    """Type and id of an entity; without an id for all entities of the type."""
     if _is_schedule(about):
         raise InvalidSchedule(f"about={about!r} is a schedule, not an entity; pass it as the key.")
     if isinstance(about, type) and issubclass(about, models.Model):
@@ -300,7 +301,7 @@ def _live(alias: str, key: Key | None, about: Entities) -> list[Schedule]:
 
 
 def _locked(rows: ScheduleQuerySet) -> list[Schedule]:
-    """Without what the events carry: there may be many."""
+    """Without the data of the events, because there may be many rows."""
     return schedules.locked(rows.defer("intent", "data", "metadata"))
 
 
@@ -330,7 +331,7 @@ def _is_past(change: Change) -> bool:
 
 
 def _refuse_another_type(wanted: Wanted, before: Schedule | None) -> None:
-    """Two parts of a project that use one key by mistake would take each other's schedules away."""
+    """Two parts of a project that use the same key by mistake would replace each other's schedules."""
     if before is None or before.status not in ("scheduled", "paused") or before.type == wanted.event.type:
         return
     raise InvalidSchedule(
@@ -340,7 +341,7 @@ def _refuse_another_type(wanted: Wanted, before: Schedule | None) -> None:
 
 
 def _refuse_the_past(change: Change) -> None:
-    """An intention that names nothing to come is a mistake; what it would replace stays as it is."""
+    """A schedule without future occurrences is an error; the schedule that it would replace does not change."""
     table, before = change.wanted.intent.table, change.before
     if table.remaining == 0:
         raise InvalidSchedule("remaining=0 leaves nothing to fire; give 1 or more, or cancel() the schedule.")

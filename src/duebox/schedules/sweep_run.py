@@ -1,4 +1,4 @@
-"""One run of a sweep: first the rows whose handler gave up, then the rows that wait, then those that failed, again.
+"""One run of a sweep: first the rows with dead letters, then the due rows, then the failed rows again.
 
 Batch after batch, each a transaction of its own: stamp the rows, emit their events, write the schedule log.
 """
@@ -90,7 +90,7 @@ class Failed(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What became of the rows of one batch."""
+    """The results of one batch."""
 
     facts: Sequence[Fact]
     failed: Sequence[Failed]
@@ -124,7 +124,7 @@ class Run:
     def go(self, limit: int | None) -> Swept:
         """Sweep until nothing is found, or `limit` rows were."""
         self._room = limit
-        # Inside a handler the events would all join its story; each row has one of its own.
+        # In a handler all events would get its correlation id; each row has one of its own.
         outside = handling.set(None)
         try:
             return self._reported(self._go)
@@ -291,7 +291,7 @@ class Run:
                 logger.error(told, self._sweep.name, about, exc_info=each.error, extra=self._fields(about=about))
 
     def _tell(self, facts: Sequence[Fact], failed: Sequence[Failed], *, note: str) -> None:
-        """Every event has a line, and every row that this run gives up."""
+        """A line for every event, and for every row that this run does not try again."""
         lines = [self._line("swept", *(fact.about or ("", "")), event_id=str(fact.id), note=note) for fact in facts]
         for each in failed:
             if isinstance(each.fate, Dead):
@@ -302,7 +302,7 @@ class Run:
         return ScheduleLogLine(what, self._sweep.name, "", kind, key, run=self.id, **more)
 
     def _emit(self, taken: Taken, attempt: int) -> tuple[list[Fact], list[Failed]]:
-        """All in one round trip; if that fails, one by one, to find out whose fault it is."""
+        """All in one round trip; if that fails, one by one, to find the row that fails."""
         if not taken.found:
             return [], []
         rows = self._load(taken.found)
@@ -388,7 +388,7 @@ class Run:
 
 
 def _asked(sweep: Sweep, using: str, now: datetime) -> QuerySet[Any]:
-    """What the sweep calls due, if it can be worked with."""
+    """The queryset of `due`. Raises an error if it cannot be used."""
     due = sweep.due(sweep.model._default_manager.using(using), now)
     if not isinstance(due, QuerySet) or due.model._meta.concrete_model is not sweep.model._meta.concrete_model:
         raise InvalidPlan(f"due() of {sweep.name} gave {_shown(due)}; return the queryset it got, filtered.")
@@ -409,7 +409,7 @@ def _shown(thing: object) -> str:
 
 
 def _drop_broken_connection(using: str) -> None:
-    """In a thread that sleeps for an hour, as a scheduler's do, nobody noticed that the database was restarted."""
+    """In a thread that sleeps for an hour the connection may be broken, because the database was restarted."""
     connection = connections[using]
     if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
@@ -421,6 +421,6 @@ def _wait(seconds: float) -> None:
 
 
 def _note(error: Exception) -> str:
-    """What went wrong, without what PostgreSQL cannot store."""
+    """The error, without characters that PostgreSQL cannot store."""
     text = f"{type(error).__name__}: {error}"[:NOTE_LIMIT]
     return text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()

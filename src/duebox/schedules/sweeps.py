@@ -1,7 +1,7 @@
-"""Sweeps: look for rows whose time has come, and emit one event for each of them, once per window.
+"""Sweeps: find rows that are due with a query, and emit one event for each of them, once per window.
 
-For what a query finds more easily than a schedule per row could follow: tasks due within a day, trials about to end.
-A row is stamped and its event stored in one transaction, whoever runs the sweep and however many do.
+Use a sweep if a query finds the rows more easily than a schedule per row: tasks due within a day, trials that end soon.
+A row is stamped and its event stored in one transaction, so concurrent runs are safe.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ _sweeps: dict[str, type[Sweep]] = {}
 
 
 class Sweep:
-    """Subclass it in `sweeps.py` of an app; the class is found by itself, and workers run it.
+    """Subclass it in `sweeps.py` of an app, which Duebox imports; workers run it.
 
-    `stamp` names a nullable DateTimeField of the model: when the row was last swept. A row is left alone for
-    `again_after` then; with None until somebody sets the stamp back to NULL. `every` says when workers run it, on
-    the wall clock of TIME_ZONE; with None nobody does but you. A run takes `batch` rows per transaction, and ends
-    after `limit` of them if that is given.
+    `stamp` names a nullable DateTimeField of the model: when the row was last swept. After that it is skipped for
+    `again_after`; with None until the stamp is set to NULL. `every` says when workers run the sweep, in TIME_ZONE; with
+    None they do not run it. A run processes `batch` rows per transaction, and ends after `limit` rows if it is set.
 
     A row that fails is tried again at the end of the run, as `retry` says, and by the next run. When a handler of its
     event gives up, the next run finds the row again; with `on_dead = "keep"` the dead letter is left to you.
@@ -55,7 +54,7 @@ class Sweep:
     on_dead: ClassVar[str] = "again"
 
     def due(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-        """Those of the rows whose time has come; the stamp is not your concern. Called once per run.
+        """The rows that are due, whatever their stamp. Called once per run.
 
         They are taken in the order of `order_by`, or by primary key. Add `select_related` for what `data` looks at.
         """
@@ -100,9 +99,9 @@ def remove(name: str) -> None:
 
 
 def ensure_schedules(using: str) -> None:
-    """See to it that every sweep declared here is scheduled as it says; changes nothing where it is already.
+    """Store the schedule of every sweep that is declared here, unless it is stored already.
 
-    Sweeps that are not declared here are left alone: another process may be ahead of this one.
+    Schedules of other sweeps are not changed: another process may have newer code.
     """
     latest = CatchUp(mode=CatchUpMode.LATEST)
     for name, sweep in _sweeps.items():
@@ -117,7 +116,7 @@ def ensure_schedules(using: str) -> None:
 
 @on(EVENT, name="duebox.sweep", atomic=False)
 def run_due(event: Fact) -> None:
-    """What a worker does when a sweep's time has come."""
+    """Run a sweep when its schedule fires."""
     name = event.data["sweep"]
     if name not in _sweeps:
         # Not for good: while a new release goes out, another worker may know it.

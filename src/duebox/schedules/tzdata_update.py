@@ -1,4 +1,4 @@
-"""A new release of the zone database: plan anew what it moves, and only that.
+"""A new release of the zone database: plan again the schedules that it moves, and only those.
 
 Each schedule says which rules of its zone its instant was derived from. Zones whose rules are the same as before are
 not looked at, however often the release changes.
@@ -36,7 +36,7 @@ Progress = Callable[[int], None]
 
 @dataclass
 class Rezoned:
-    """Zones whose rules changed with the number of their schedules, and what became of those."""
+    """Zones whose rules changed with the number of their schedules, and the results."""
 
     release: str
     zones: dict[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Rezoned:
     moved: int = 0
     missed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
-    """What went wrong by key; those stay as they are until they come due."""
+    """Errors by key; these schedules do not change until they are due."""
     moves: list[ScheduleLogLine] = field(default_factory=list)
     """Filled by a dry run only; otherwise the schedule log has them."""
 
@@ -100,8 +100,8 @@ def _to_come(using: str) -> ScheduleQuerySet:
 def _next_rows(using: str, names: Iterable[str], last: int) -> list[Schedule]:
     others = reduce(or_, (Q(zone=name) & ~Q(zone_rules=rules_of(name)[0]) for name in names))
     rows = _to_come(using).filter(others, id__gt=last).defer("data", "metadata")
-    # One that is locked is being fired or changed right now, mostly by rules that whoever does it knows; waiting for
-    # it with thousands of others in hand would keep those from firing.
+    # A locked schedule is being fired or changed right now, mostly with the current rules. Waiting for it with
+    # thousands of others locked would keep those from firing.
     return list(rows.order_by("id").select_for_update(skip_locked=True)[:BATCH])
 
 

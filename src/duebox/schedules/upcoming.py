@@ -1,4 +1,4 @@
-"""What is to come: stored for the next occurrence, calculated for those after it."""
+"""Upcoming occurrences: the next one is stored, those after it are calculated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Upcoming:
-    """One occurrence to come: the instant, and how the clock on the wall shows it."""
+    """An upcoming occurrence: the instant and the local time."""
 
     at: datetime
     key: str
@@ -83,13 +83,13 @@ def upcoming(
     include_internal: bool = False,
     using: str | None = None,
 ) -> list[Upcoming]:
-    """What will fire, in order: of one entity or type of entities, one schedule, one plan or one type of event, or of
-    everything.
+    """Upcoming occurrences, ordered by time: of one entity or type of entities, one schedule, one plan, one type of
+    event, or of all schedules.
 
-    Within so many `days`, or up to `until`; by default seven days. Where `about` or `key` is given and no span, there
-    is no horizon: the next occurrence of each schedule, however far away, and its repetitions within seven days; with
-    a `limit` that many, repetitions included. Duebox's own upkeep is shown only if it is asked for, by `about`, `key`,
-    `type` or `include_internal`.
+    Within `days`, or up to `until`; by default seven days. With `about` or `key` and without a period there is no
+    horizon: it returns the next occurrence of each schedule, however far away, and its repetitions within seven days;
+    with `limit` that many, repetitions included. Duebox's own schedules are included only if `about`, `key` or `type`
+    names them, or with `include_internal`.
     """
     alias = using or alias_in_use()
     span = _Span.of(alias, start, days, until, open=about is not None or key is not None, limit=limit)
@@ -109,9 +109,9 @@ def upcoming_of(
     limit: int | None = None,
     using: str | None = None,
 ) -> dict[Any, list[Upcoming]]:
-    """What will fire for each of many rows of a model, a queryset or a list, by primary key; one query for all.
+    """Upcoming occurrences of many rows of a model, a queryset or a list, by primary key, with one query.
 
-    For each row it is what `upcoming(row)` gives, and `limit` is for each.
+    For each row it is the same as `upcoming(row)`, and `limit` counts per row.
     """
     about = {row.pk: entities_of(row) for row in rows}
     kinds = {kind for kind, _ in about.values()}
@@ -146,10 +146,10 @@ def upcoming_schedules(
     include_internal: bool = False,
     using: str | None = None,
 ) -> list[UpcomingSchedule]:
-    """Which schedules will fire, one line for each, in the order of what comes next: the next occurrence, the rule in
-    English, and how often it fires in the span.
+    """The schedules that will fire, ordered by their next occurrence, each with its rule in English and with how often
+    it fires in the period.
 
-    It takes what `upcoming` takes. Where `about` or `key` is given and no span, there is no horizon for the next
+    It has the arguments of `upcoming`. With `about` or `key` and without a period there is no horizon for the next
     occurrence, and those within seven days are counted.
     """
     alias = using or alias_in_use()

@@ -83,7 +83,7 @@ class Command(PlainCommand):
         _let_follow(parser, of_django)
 
     def run(self, options: dict[str, Any]) -> None:
-        # Who changes something by a command stands in the audit log as its actor.
+        # The user who runs a command is the actor in the audit log.
         with bound(actor=operator_actor()) if options["verb"] in GROUPS else nullcontext():
             options["run"](self, options)
 

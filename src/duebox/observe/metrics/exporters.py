@@ -15,7 +15,7 @@ class Exporter(Protocol):
 
 
 class Exporters:
-    """What they need is imported here and not before: raises NotReady where a package is missing."""
+    """The packages are imported here and not before. Raises NotReady if one is missing."""
 
     def __init__(self, gauges: DatabaseGauges) -> None:
         named = exporters(conf().METRICS)

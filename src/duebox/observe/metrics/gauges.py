@@ -1,7 +1,7 @@
-"""Gauges: numbers about the whole database, the same from whichever process they are read.
+"""Gauges: numbers about the whole database, the same in every process.
 
 They come from `observe.status`, from the history of the last day and from the states of destinations. They are read
-when an exporter asks, and again after `CACHED_SECONDS` at the earliest, however many ask.
+when an exporter asks, and are cached for `CACHED_SECONDS`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger("duebox.metrics")
 
 CACHED_SECONDS = 10.0
 WAIT_SECONDS = 2.0
-"""So long to wait for another thread that reads them; after that the readings before are given."""
+"""How long to wait for another thread that reads them; after that the previous values are used."""
 
 
 class Gauge(Metric):
@@ -70,8 +70,8 @@ Readings = Mapping[Gauge, Mapping[Labels, float]]
 
 
 class DatabaseGauges:
-    """The gauges of one database. `connection` is entered around a reading; a worker gives a connection with limits, so
-    that a database without an answer holds nobody up for long. By default it is that of the thread."""
+    """The gauges of one database. `connection` is entered around a reading; a worker passes a connection with timeouts,
+    so that a database that does not answer does not block it. By default it is the connection of the thread."""
 
     def __init__(self, using: str, connection: Callable[[], AbstractContextManager[object]] | None = None) -> None:
         self._using = using
@@ -81,8 +81,8 @@ class DatabaseGauges:
         self._read_at = float("-inf")
 
     def read(self) -> Readings:
-        """Those of a few seconds ago; older ones while the database takes long to answer another thread. If it is away
-        there is `database.reachable` alone."""
+        """The values of a few seconds ago; older ones while another thread waits for the database. If the database
+        cannot be reached there is only `database.reachable`."""
         if not self._lock.acquire(timeout=WAIT_SECONDS):
             return self._readings
         try:
@@ -104,7 +104,7 @@ class DatabaseGauges:
 
 @contextmanager
 def _connection_of_thread(using: str) -> Iterator[None]:
-    """One that was opened for this is closed: nobody would do that in the thread of an exporter."""
+    """A connection that was opened for this is closed: nothing else closes it in the thread of an exporter."""
     is_open = connections[using].connection is not None
     try:
         yield
@@ -143,7 +143,7 @@ def _of_status(found: Status) -> Readings:
 
 
 def _destination_states(using: str) -> dict[Labels, float]:
-    """Also of those that are well: a state that is gone must be seen to be gone."""
+    """Also for destinations without a problem: otherwise the end of a problem could not be seen."""
     known: dict[Labels, float] = {
         (str(Address.of_destination(alias)), state): 0 for alias in subscriptions() for state in DESTINATION_STATES
     }

@@ -28,7 +28,7 @@ Callback = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 class OpenTelemetryExporter:
-    """Instruments cannot be taken back, so a provider gets them once. They show the gauges of the exporter that was
+    """Instruments cannot be removed, so a provider gets them once. They show the gauges of the exporter that was
     started last, and none after it was stopped."""
 
     _running: OpenTelemetryExporter | None = None
@@ -46,7 +46,7 @@ class OpenTelemetryExporter:
             _instrument(provider)
 
     def stop(self) -> None:
-        """A provider that sends by itself is shut down by whoever made it; what is counted by then is sent."""
+        """The code that created a provider shuts it down; values counted until then are sent."""
         if OpenTelemetryExporter._running is self:
             OpenTelemetryExporter._running = None
 

@@ -34,7 +34,7 @@ class DueboxCollector:
         self._gauges = gauges
 
     def describe(self) -> Iterable[Any]:
-        """Nothing, so that registering it does not ask the database."""
+        """Empty, so that registering it does not read the database."""
         return ()
 
     def collect(self) -> Iterator[Any]:
@@ -89,7 +89,8 @@ class PrometheusExporter:
 
 
 def exposition(gauges: DatabaseGauges | None = None) -> tuple[bytes, str]:
-    """What a scrape gets, and its content type: the default registry, or Duebox's metrics alone, with these gauges."""
+    """The response to a scrape, and its content type: the default registry, or only Duebox's metrics with these
+    gauges."""
     registry: Any = prometheus_client.REGISTRY
     if gauges is not None:
         registry = prometheus_client.CollectorRegistry()

@@ -23,16 +23,16 @@ from duebox.observe.metrics.gauges import DatabaseGauges, Gauge
 logger = logging.getLogger("duebox.metrics")
 
 STOP_SECONDS = 2.0
-"""For the last time. A worker that was told to stop has no more to spare."""
+"""The timeout of the last send, when the worker is stopping."""
 DATAGRAM_BYTES = 1_400
-"""What passes any network in one piece."""
+"""The size of a datagram that no network fragments."""
 EMF_UNITS = {"seconds": "Seconds", "percent": "Percent", "": "Count"}
 EMF_METRICS = 100
-"""So many metrics CloudWatch takes in a line."""
+"""The maximum number of metrics in a line that CloudWatch accepts."""
 
 
 class Changes(NamedTuple):
-    """What was added since the last time, and the gauges as they are."""
+    """The changes since the last time, and the gauges."""
 
     counters: list[tuple[Counter, Labels, int]]
     histograms: list[tuple[Histogram, Labels, Distribution]]
@@ -40,7 +40,7 @@ class Changes(NamedTuple):
 
 
 class Sent:
-    """What an exporter of this process has sent already."""
+    """The values that an exporter of this process has sent already."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[Metric, Labels], int] = {}
@@ -73,7 +73,7 @@ _sent: dict[str, Sent] = {}
 
 
 class Pusher:
-    """A thread that sends again and again. What cannot be sent is lost, and the worker goes on."""
+    """A thread that sends at intervals. Values that cannot be sent are lost, and the worker continues."""
 
     name = ""
 
@@ -108,7 +108,7 @@ class Pusher:
 
 class StatsdExporter(Pusher):
     """Counters as `c`, gauges as `g`, histograms as `ms` with one line for each bucket: `@` says how many values it
-    stands for."""
+    represents."""
 
     name = "statsd"
 
@@ -139,14 +139,14 @@ class StatsdExporter(Pusher):
 
 
 def _plain(label: str, *more: str) -> str:
-    """Without what has a meaning in a line of StatsD."""
+    """Without characters that have a meaning in a line of StatsD."""
     for sign in (":", "|", "@", "#", ",", "\n", " ", *more):
         label = label.replace(sign, "_")
     return label
 
 
 def _datagrams(lines: Iterator[str]) -> Iterator[bytes]:
-    """As many lines in each as it may hold."""
+    """Datagrams, each with as many lines as fit."""
     held = b""
     for line in lines:
         text = line.encode()
