@@ -1,4 +1,4 @@
-"""A new release of the zone database: what it moves is planned anew, once, and nothing else is touched.
+"""A new release of the zone database: what it moves is planned again, once, and nothing else is touched.
 
 The new release is the one installed. The old one is the same for some zones; its Vancouver is that of 2025b, which
 turned its clocks back on 2026-11-01, so that nine in the morning of November 15th was 17:00 and is now 16:00 UTC.
@@ -332,7 +332,7 @@ def test_one_that_cannot_be_read_does_not_hold_up_the_others(written, caplog):
     assert (due("a"), due("b"), due("c")) == (AFTER, BEFORE, AFTER)
     assert (done.moved, list(done.failed)) == (2, ["b"])
     assert "by the moon" in done.failed["b"]
-    assert caplog.text.count("not planned anew: key=b") == 1
+    assert caplog.text.count("not planned again: key=b") == 1
 
 
 def test_what_comes_due_before_anybody_looked_is_decided_by_the_new_rules(written, trip, westward):

@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     done: int
     left: Mapping[Any, str]
-    """What was left alone, and why."""
+    """The rows that were skipped, and why."""
 
 
 @contextmanager

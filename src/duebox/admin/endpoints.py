@@ -149,7 +149,7 @@ class WebhookEndpointAdmin(FactAdmin):
             with acting(request):
                 for row in chosen:
                     if act(row) is False:
-                        left[row.pk] = "it was neither paused nor left alone"
+                        left[row.pk] = "it was not paused, and its circuit breaker was closed"
             report(self, request, Outcome(len(rows) - len(left), left), said, many=more, noun=ENDPOINTS)
 
 

@@ -21,7 +21,7 @@ _LINE = 100
 class State(NamedTuple):
     paused_at: datetime | None = None
     paused_note: str = ""
-    left_alone_until: datetime | None = None
+    open_until: datetime | None = None
     failing_since: datetime | None = None
     gives_up_at: datetime | None = None
     """When it is disabled, if it continues to fail."""
@@ -38,10 +38,10 @@ class State(NamedTuple):
             yield f"paused since {_minute(self.paused_at)}{f': {self.paused_note}' if self.paused_note else ''}"
         if self.failing_since:
             end = f", disabled at {_minute(self.gives_up_at)}" if self.gives_up_at else ""
-            alone = f", no attempts until {_minute(self.left_alone_until)}" if self.left_alone_until else ""
+            alone = f", no attempts until {_minute(self.open_until)}" if self.open_until else ""
             yield f"failing since {_minute(self.failing_since)}{end}{alone}{error}"
-        elif self.left_alone_until:
-            yield f"no attempts until {_minute(self.left_alone_until)}{error}"
+        elif self.open_until:
+            yield f"no attempts until {_minute(self.open_until)}{error}"
 
 
 def states_of(using: str) -> Callable[[WebhookEndpoint], State]:

@@ -113,7 +113,7 @@ def _rezone_rows(using: str, rows: list[Schedule], result: Rezoned, dry_run: boo
             planned = replanned(row, read_intent(row.intent), now, moved_zone=True)
         except Exception as error:
             result.failed[row.key] = f"{type(error).__name__}: {error}"
-            logger.exception("not planned anew: key=%s", row.key)
+            logger.exception("not planned again: key=%s", row.key)
             continue
         steps.append(step(row, planned.next))
         due = planned.next.instant if planned.next else None

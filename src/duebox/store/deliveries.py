@@ -342,7 +342,7 @@ class Backlog(NamedTuple):
     more_due: bool
     more_later: bool
     held_back: bool
-    """A destination that is paused, or left alone because it failed."""
+    """Whether it is a destination that is paused or has an open circuit breaker."""
 
     @property
     def orphaned(self) -> bool:

@@ -175,7 +175,7 @@ def test_one_whose_breaker_somebody_closes_is_resumed(add):
         "default", f"to:hooks/{row.pk}", pause=60, longest=60, error="no", counts=True, probed=False
     )
     assert api.resume(row)
-    assert last(row).changes == {"left_alone": [True, False]}
+    assert last(row).changes == {"breaker_open": [True, False]}
 
 
 def test_the_commands_record_who_ran_them(add, capsys):

@@ -48,7 +48,7 @@ def as_json(row):
 def test_one_that_is_well_is_enabled(row):
     assert run("endpoints", "list").splitlines()[1].split()[-1] == "enabled"
     told = as_json(row)
-    names = ("paused_at", "paused_note", "left_alone_until", "failing_since", "gives_up_at", "error")
+    names = ("paused_at", "paused_note", "open_until", "failing_since", "gives_up_at", "error")
     assert [told[name] for name in names] == [None, "", None, None, None, ""]
 
 
@@ -68,13 +68,13 @@ def test_one_that_is_left_alone_says_until_when_and_by_which_error(row):
     until = timezone.now() + timedelta(minutes=5)
     gate(row, open_until=until, error="The answer was 500.\nTraceback")
     assert everywhere(row, f"enabled; no attempts until {until:%Y-%m-%d %H:%M} UTC: ")
-    assert as_json(row)["left_alone_until"] == until.isoformat()
+    assert as_json(row)["open_until"] == until.isoformat()
 
 
 def test_when_that_is_over_it_is_not_said_any_more(row):
     gate(row, open_until=timezone.now() - timedelta(seconds=1), error="it was down")
     assert "no attempts" not in run("endpoints", "list")
-    assert as_json(row)["left_alone_until"] is None
+    assert as_json(row)["open_until"] is None
 
 
 def test_one_that_fails_says_since_when_and_when_it_is_given_up(row):

@@ -150,7 +150,7 @@ def test_late_bad_news_after_the_probe_opens_nothing_again(half_open, caplog):
     eventually(lambda: history("delivered") == 6)
     half_open.end("early", Undelivered("late"))
     eventually(lambda: history("delivered") == 11)
-    assert "left alone" not in caplog.text
+    assert "circuit breaker opened" not in caplog.text
 
 
 def test_a_probe_waits_for_no_call_that_began_before_the_pause(half_open):
@@ -279,6 +279,6 @@ def test_what_a_destination_answered_is_one_line_of_the_log_that_cannot_steer_a_
     boxes["post"].answers = Undelivered("The answer was 500. \x1b[31m<html>\nERROR forged", status=500)
     emit(10)
     hire()
-    eventually(lambda: "destination left alone" in caplog.text)
-    [told] = [text for each in caplog.records if "destination left alone" in (text := each.getMessage())]
+    eventually(lambda: "circuit breaker opened" in caplog.text)
+    [told] = [text for each in caplog.records if "circuit breaker opened" in (text := each.getMessage())]
     assert told.endswith("error=The answer was 500. \\x1b[31m<html>")

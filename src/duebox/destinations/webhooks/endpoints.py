@@ -163,7 +163,7 @@ def resume(endpoint: WebhookEndpoint) -> bool:
     using = _home(endpoint)
     with endpoint_lifecycle.changing(endpoint, "endpoint.resumed", using) as also:
         for name in _gates(endpoint):
-            what = "paused" if _is_paused(name, using) else "left_alone"
+            what = "paused" if _is_paused(name, using) else "breaker_open"
             if destinations.resume(using, name):
                 also[what] = True, False
     return bool(also)

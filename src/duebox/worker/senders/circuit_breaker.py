@@ -79,5 +79,5 @@ def _open(
     queue.recent.clear()
     if seconds is not None:
         fields = {"destination": queue.name, "seconds": seconds, "error": printable(line)}
-        logger.warning("destination left alone: name=%s seconds=%g error=%s", *fields.values(), extra=fields)
+        logger.warning("circuit breaker opened: name=%s seconds=%g error=%s", *fields.values(), extra=fields)
     return True

@@ -170,7 +170,7 @@ class Sender:
         """Whatever fails: a queue that was not judged would start no call any more."""
         try:
             if judge(self._using, queue, [end for each in done for end in each.ended]):
-                self._settler.release(self._sender_threads.clear(queue), "its destination is left alone")
+                self._settler.release(self._sender_threads.clear(queue), "its destination is unavailable")
         except Exception:
             queue.probing = False
             logger.exception("the state of a destination could not be stored: name=%s", queue.name)
@@ -215,7 +215,7 @@ class Sender:
             return
         self._look_for_pauses_at = time.monotonic() + TUNABLES.look_for_pauses_seconds
         for name in destinations.unavailable(self._using, waiting):
-            self._settler.release(self._sender_threads.clear(waiting[name]), "its destination is left alone")
+            self._settler.release(self._sender_threads.clear(waiting[name]), "its destination is unavailable")
 
     def _is_left_for_later(self, each: Ready) -> bool:
         """Whether it is due and only the rate holds it back."""
