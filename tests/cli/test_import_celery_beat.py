@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.apps import apps
+from django.contrib import admin
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
@@ -41,7 +42,9 @@ def beat(db, settings):
     with connection.schema_editor() as editor:
         for model in config.get_models():
             editor.create_model(model)
-    return __import__("django_celery_beat.models").models
+    yield __import__("django_celery_beat.models").models
+    # Its pages stay in the admin site otherwise, where no page of another test finds their app.
+    admin.site.unregister([model for model in config.get_models() if admin.site.is_registered(model)])
 
 
 @pytest.fixture
