@@ -69,15 +69,15 @@ def _bare_client(params: dict[str, str]) -> int:
         host=params["HOST"], port=params["PORT"], user=params["USER"], dbname=params["NAME"], autocommit=True
     ) as bare:
         lease = bare.execute(statement("lease_take"), {"name": "bare", "seconds": 3600}).fetchone()[0]
-        floor = 0.0
+        due_from = 0.0
         while rows := bare.execute(
             statement("claim"),
-            {"lease": lease, "subscribers": ["plain"], "limit": BATCH, "floor": floor, "past": [], "now": None},
+            {"lease": lease, "subscribers": ["plain"], "limit": BATCH, "due_from": due_from, "past": [], "now": None},
         ).fetchall():
             ids = "{" + ",".join(str(row[0]) for row in rows) + "}"
             zeros = "{" + ",".join("0" for _ in rows) + "}"
             settled = {"id": ids, "started": zeros, "took": zeros, "lease": lease, "now": None}
             bare.execute(statement("settle_delivered"), settled)
             done += len(rows)
-            floor = max(row[5] for row in rows)
+            due_from = max(row[5] for row in rows)
     return done

@@ -32,13 +32,14 @@ class OnCall:
                 return
             self._called.clear()
             for line in manage("duebox", "deliveries", "list", "--state", "dead", "--json").splitlines():
-                self._repair(json.loads(line))
+                self._repair(json.loads(line)["id"])
 
-    def _repair(self, letter: dict[str, Any]) -> None:
+    def _repair(self, delivery: int) -> None:
+        letter: dict[str, Any] = json.loads(manage("duebox", "deliveries", "show", str(delivery), "--json"))
         insurer = letter["data"].get("insurer")
         if not insurer:
             return
         self._say(f"on call: {insurer} signs a contract")
         self._client.post("/insurers/", code=insurer)
-        self._say(f"on call: manage.py duebox deliveries retry {letter['id']}")
-        manage("duebox", "deliveries", "retry", str(letter["id"]))
+        self._say(f"on call: manage.py duebox deliveries retry {delivery}")
+        manage("duebox", "deliveries", "retry", str(delivery))
