@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -29,6 +30,12 @@ from tests.support import connection_params, eventually
 
 # Found by its entry point where Duebox was installed since; named here for those who run the tests from a checkout.
 pytest_plugins = ["pytest_duebox"]
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in the background with SIGINT ignored, and so would every process of a test be."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -93,15 +93,15 @@ class Scheduler:
         self._look_at = 0.0
 
     def is_time_to_look(self) -> bool:
-        return time.monotonic() >= self._look_at and self._has_time(self._look_at)
+        if time.monotonic() < self._look_at or self._prepared_come_first(self._look_at):
+            return False
+        return self._has_time(self._look_at)
 
     def is_time_to_prepare(self) -> bool:
         return time.monotonic() >= self._prepare_at and self._has_time(self._prepare_at)
 
     def _has_time(self, since: float) -> bool:
         """Whether no prepared schedule is due within the next milliseconds. It is not put off for long."""
-        if self._prepared_come_first(since):
-            return False
         seconds = self.seconds_to_prepared()
         if seconds is None or seconds >= TUNABLES.put_off_seconds:
             return True
